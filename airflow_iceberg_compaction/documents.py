@@ -264,7 +264,7 @@ class BatchResult(Document):
 
 @dataclass(frozen=True, kw_only=True)
 class StepResult(Document):
-    """What one section did. ``numbers`` holds counts under the names of the report's ``stats`` where they exist there."""
+    """What one section did. ``numbers`` uses the names of the report's ``stats`` where they exist there."""
 
     section: Section
     outcome: Outcome

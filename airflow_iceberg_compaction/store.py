@@ -1,0 +1,63 @@
+"""Small documents at a URI: a local folder, or any location fsspec knows."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+def local_path(uri: str) -> Path | None:
+    """The path of a local URI (``file:///x``, ``/x``, ``x``), None for a remote one."""
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return Path(uri) if not parts.scheme else None
+
+
+def join(uri: str, *parts: str) -> str:
+    return "/".join([uri.rstrip("/"), *parts])
+
+
+def exists(uri: str) -> bool:
+    path = local_path(uri)
+    if path is not None:
+        return path.exists()
+    filesystem, remote = _filesystem(uri)
+    return bool(filesystem.exists(remote))
+
+
+def read_text(uri: str) -> str:
+    """The text at ``uri``; FileNotFoundError when there is none."""
+    path = local_path(uri)
+    if path is not None:
+        return path.read_text(encoding="utf-8")
+    filesystem, remote = _filesystem(uri)
+    return str(filesystem.read_text(remote, encoding="utf-8"))
+
+
+def write_text(uri: str, text: str) -> None:
+    """Write ``text`` so that a reader sees all of it or nothing."""
+    path = local_path(uri)
+    if path is None:
+        filesystem, remote = _filesystem(uri)
+        filesystem.makedirs(remote.rpartition("/")[0], exist_ok=True)
+        filesystem.write_text(remote, text, encoding="utf-8")
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as f:
+        f.write(text)
+    # The documents hold no secrets and another user may run Spark, so they are readable as any new file would be.
+    umask = os.umask(0)
+    os.umask(umask)
+    Path(f.name).chmod(0o666 & ~umask)
+    Path(f.name).replace(path)
+
+
+def _filesystem(uri: str):  # type: ignore[no-untyped-def]  # fsspec is untyped
+    import fsspec
+
+    return fsspec.core.url_to_fs(uri)
