@@ -1,0 +1,108 @@
+"""The stages in their order, for every shell: what Airflow's tasks and the command line both call."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow_iceberg_compaction.history import History
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.catalog import Catalog
+
+    from airflow_iceberg_compaction.catalog import CatalogConfig
+    from airflow_iceberg_compaction.documents import Plan, Report, TableNumbers
+    from airflow_iceberg_compaction.health.cache import ManifestCache
+    from airflow_iceberg_compaction.health.model import TableHealth
+    from airflow_iceberg_compaction.plan.parameters import RunParameters
+    from airflow_iceberg_compaction.policy.model import Policy, TablePolicy
+
+log = logging.getLogger(__name__)
+
+
+def assess_and_plan(
+    config: CatalogConfig,
+    policy: Policy,
+    table: TablePolicy,
+    parameters: RunParameters,
+    *,
+    run_id: str,
+    now_ms: int,
+    cache: ManifestCache | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[TableHealth, Plan]:
+    """Health of one table and the plan that follows from it, from metadata alone."""
+    from airflow_iceberg_compaction.health.assessment import assess
+    from airflow_iceberg_compaction.health.details import read_details
+    from airflow_iceberg_compaction.health.selection import select_partitions
+    from airflow_iceberg_compaction.plan.planner import candidates, make_plan
+
+    catalog = config.load()
+    loaded = config.load_table(table.name, catalog)
+    health = assess(
+        loaded, table, catalog_name=config.name, table_name=table.name, now_ms=now_ms, cache=cache, progress=progress
+    )
+    selected = select_partitions(loaded, health, parameters.partition_filter) if parameters.partition_filter else None
+    keys = candidates(health, table, parameters, now_ms, selected)
+    throughput, last_orphan_sweep_ms = _learned(catalog, policy, table.name)
+    plan = make_plan(
+        health,
+        read_details(loaded, health, keys),
+        table,
+        policy.prices,
+        parameters,
+        run_id=run_id,
+        now_ms=now_ms,
+        selected=selected,
+        throughput=throughput,
+        last_orphan_sweep_ms=last_orphan_sweep_ms,
+        other_locations=_other_locations(config, policy, catalog, table),
+    )
+    return health, plan
+
+
+def measure(
+    config: CatalogConfig, table: TablePolicy, *, now_ms: int, cache: ManifestCache | None = None
+) -> TableNumbers:
+    """The table's totals now, for the "after" of a report."""
+    from airflow_iceberg_compaction.health.assessment import assess
+    from airflow_iceberg_compaction.plan.planner import table_numbers
+
+    loaded = config.load_table(table.name)
+    return table_numbers(
+        assess(loaded, table, catalog_name=config.name, table_name=table.name, now_ms=now_ms, cache=cache)
+    )
+
+
+def record(config: CatalogConfig, policy: Policy, report: Report) -> None:
+    """Append the run to the history. A run is not worse for a history that cannot be written: that is a warning."""
+    if policy.history is None or report.dry_run:
+        return
+    try:
+        History(config.load(), policy.history).append(report)
+    except Exception as error:
+        log.warning(
+            "The run of %s is not in the history %s: %s", report.table, policy.history, config.redact(str(error))
+        )
+
+
+def _learned(catalog: Catalog, policy: Policy, table: str) -> tuple[float | None, int | None]:
+    if policy.history is None:
+        return None, None
+    try:
+        history = History(catalog, policy.history)
+        return history.throughput(table), history.last_orphan_sweep_ms(table)
+    except Exception as error:
+        log.warning("The history %s cannot be read, so nothing is learned from it: %s", policy.history, error)
+        return None, None
+
+
+def _other_locations(config: CatalogConfig, policy: Policy, catalog: Catalog, table: TablePolicy) -> tuple[str, ...]:
+    """Where the catalog's other tables lie: an orphan sweep must not reach into them."""
+    if table.orphan_files.mode == "off":
+        return ()
+    namespaces = {table.name.rpartition(".")[0]} | {other.name.rpartition(".")[0] for other in policy.tables}
+    names = {".".join(name) for namespace in sorted(namespaces) for name in catalog.list_tables(namespace)}
+    return tuple(config.load_table(name, catalog).metadata.location for name in sorted(names - {table.name}))
