@@ -1,0 +1,123 @@
+"""The gate of every maintenance run: it judges the table and writes the plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_iceberg_compaction import runs, store
+from airflow_iceberg_compaction.documents import SECTIONS
+from airflow_iceberg_compaction.exceptions import CannotJudgeError, MaintenanceConfigurationError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_iceberg_compaction.documents import Plan
+    from airflow_iceberg_compaction.policy.model import Policy, TablePolicy
+
+DEFAULT_TIMEOUT = timedelta(hours=12)
+
+
+class IcebergHealthSensor(BaseSensorOperator):
+    """
+    Judge a table from its metadata and write the plan of the run.
+
+    The plan goes to the run's folder and its location to the XCom ``plan_uri``; the XCom ``health`` holds a small
+    summary. Both are pushed before the task is skipped, so the report can tell why nothing ran. A catalog that does
+    not answer fails the task, and a table that cannot be judged does too: neither is ever read as healthy.
+
+    :param policy: The resolved policy.
+    :param table: Name of one of its tables, ``namespace.name``.
+    :param parameters: Run parameters; ``None`` takes the params of the Dag run. (templated)
+    :param on_healthy: ``skip`` ends a healthy run at once, ``wait`` pokes until there is work.
+    """
+
+    template_fields: Sequence[str] = ("parameters",)
+    ui_color = "#d8ecf3"
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        table: str,
+        parameters: Mapping[str, Any] | None = None,
+        on_healthy: Literal["skip", "wait"] = "skip",
+        timeout: timedelta | float = DEFAULT_TIMEOUT,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("soft_fail") or kwargs.get("never_fail") or kwargs.get("silent_fail"):
+            raise ValueError(
+                "soft_fail, never_fail and silent_fail would turn a dead catalog into a healthy table; leave them out"
+            )
+        super().__init__(timeout=timeout, **kwargs)
+        self.policy = policy
+        self.table = table
+        self.parameters = parameters
+        self.on_healthy = on_healthy
+
+    @property
+    def table_policy(self) -> TablePolicy:
+        return self.policy.table(self.table)
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Judge once; skip the task, ask for another poke, or let the run go on."""
+        plan = self.assess(context)
+        if plan.outcome == "cannot_judge":
+            raise CannotJudgeError(f"{self.table}: {plan.reason}")
+        if plan.dry_run:
+            raise AirflowSkipException(f"{self.table}: dry run, nothing is executed; the plan is in the report")
+        if any(plan.has_work(section) for section in SECTIONS):
+            return PokeReturnValue(is_done=True, xcom_value=_summary(plan))
+        if self.on_healthy == "skip":
+            raise AirflowSkipException(f"{self.table}: {plan.reason or 'healthy, nothing to do'}")
+        return PokeReturnValue(is_done=False)
+
+    def assess(self, context: Context) -> Plan:
+        """Read the table's metadata, write the plan document and push where it is."""
+        from airflow_iceberg_compaction.hooks.iceberg_maintenance import resolve_catalog
+        from airflow_iceberg_compaction.maintenance import assess_and_plan
+        from airflow_iceberg_compaction.plan.parameters import RunParameters
+
+        values = context["params"] if self.parameters is None else self.parameters
+        try:
+            parameters = RunParameters.from_mapping(dict(values))
+        except ValueError as error:
+            raise MaintenanceConfigurationError(f"run parameters: {error}") from error
+        _, plan = assess_and_plan(
+            resolve_catalog(self.policy),
+            self.policy,
+            self.table_policy,
+            parameters,
+            run_id=f"{context['ti'].dag_id}/{context['ti'].run_id}",
+            now_ms=int(time.time() * 1000),
+        )
+        plan_uri = store.join(runs.run_folder(self.policy, context), "plan.json")
+        store.write_text(plan_uri, plan.to_json(indent=2))
+        context["ti"].xcom_push(key=runs.PLAN_URI, value=plan_uri)
+        context["ti"].xcom_push(key=runs.HEALTH, value=_summary(plan))
+        self.log.info("%s: %s; plan written to %s", self.table, plan.reason or plan.outcome, plan_uri)
+        return plan
+
+
+def _summary(plan: Plan) -> dict[str, Any]:
+    return {
+        "table": plan.table,
+        "outcome": plan.outcome,
+        "reason": plan.reason,
+        "dry_run": plan.dry_run,
+        "snapshot_id": plan.snapshot_id,
+        "sections": [section for section in SECTIONS if plan.has_work(section)],
+        "before": plan.before.to_dict(),
+        "rewrite": {
+            "partitions": sum(1 for partition in plan.rewrite.partitions if partition.decision == "rewrite"),
+            "input_files": plan.rewrite.input_files,
+            "input_bytes": plan.rewrite.input_bytes,
+            "output_files": plan.rewrite.output_files,
+        },
+        "cost": {"currency": plan.cost.currency, "total": plan.cost.total},
+    }
