@@ -1,0 +1,39 @@
+# Everything runs in .venv; `make setup` needs Python 3.11+ and, for Spark, Java 17+.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this help
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(STAMP) ## make .venv with everything pinned by constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is %s; set PYTHON=" % sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[spark,slack,dev]'
+	@touch $@
+
+.PHONY: demo
+demo: setup ## the whole story on a local folder (.demo): real Airflow, Spark and Iceberg
+	@$(BIN)/iceberg-compaction demo --folder .demo
+
+.PHONY: test
+test: setup lint ## lint, types, import contracts and all tests
+	$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: setup ## ruff, mypy --strict and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: clean
+clean: ## remove the demo and caches, keep .venv
+	rm -rf .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
