@@ -72,15 +72,13 @@ def find_catalog(policy: Policy) -> CatalogConfig:
     if not policy.catalog.conn_id:
         return CatalogConfig.from_policy(policy.catalog)
     try:
-        from airflow_iceberg_compaction.hooks.iceberg_maintenance import IcebergMaintenanceHook
-
-        hook = IcebergMaintenanceHook(iceberg_conn_id=policy.catalog.conn_id, catalog_name=policy.catalog.name)
-        return hook.catalog_config
+        from airflow_iceberg_compaction.hooks.iceberg_maintenance import resolve_catalog
     except ImportError as error:
         raise CatalogError(
             f"catalog {policy.catalog.name!r} is the Airflow connection {policy.catalog.conn_id!r}, and Airflow is not "
             "installed here; give `catalog.properties`, or leave both out and use PyIceberg's own configuration"
         ) from error
+    return resolve_catalog(policy)
 
 
 def documents_uri(policy: Policy) -> str:

@@ -1,0 +1,1 @@
+"""The whole story on a local folder, for `make demo`."""
