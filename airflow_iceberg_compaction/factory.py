@@ -7,44 +7,58 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, TaskGroup, TriggerRule
+from airflow.sdk import DAG, TaskGroup, TriggerRule, get_parsing_context
+from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_iceberg_compaction import runs
+from airflow_iceberg_compaction._compat import retry_arguments
 from airflow_iceberg_compaction.operators.maintenance import IcebergMaintenanceOperator
 from airflow_iceberg_compaction.operators.report import IcebergReportOperator
 from airflow_iceberg_compaction.params import run_params
 from airflow_iceberg_compaction.policy.loader import load_policy
+from airflow_iceberg_compaction.schedules import dag_schedule
 from airflow_iceberg_compaction.sensors.iceberg_health import IcebergHealthSensor
 
 if TYPE_CHECKING:
-    from airflow_iceberg_compaction.policy.model import Policy
+    from airflow_iceberg_compaction.policy.model import Policy, TablePolicy
+
+DAG_ID_PREFIX = "iceberg_maintenance"
+RETRY_DELAY = timedelta(minutes=5)
 
 
 def build_dags(path: str | Path) -> dict[str, DAG]:
-    """One Dag per enabled table of the policy file, by Dag id. Put the result into a Dag file's ``globals()``."""
+    """One Dag per enabled table of the policy file, by Dag id. Put the result into a Dag file's ``globals()``.
+
+    When Airflow parses the file to run one task, only the Dag of that task is built.
+    """
     policy = load_policy(path)
-    dags = (build_dag(policy, table.name) for table in sorted(policy.tables, key=lambda t: t.name) if table.enabled)
-    return {dag.dag_id: dag for dag in dags}
+    wanted = get_parsing_context().dag_id
+    dags = {}
+    for table in sorted(policy.tables, key=lambda table: table.name):
+        if table.enabled and wanted in (None, name := dag_id(policy, table.name)):
+            dags[name] = build_dag(policy, table)
+    return dags
 
 
 def dag_id(policy: Policy, table: str) -> str:
-    return f"iceberg_maintenance.{policy.catalog.name}.{table}"
+    return f"{DAG_ID_PREFIX}.{policy.catalog.name}.{table}"
 
 
-def build_dag(policy: Policy, table: str, **dag_kwargs: Any) -> DAG:
-    """The maintenance Dag of one table. ``dag_kwargs`` override what the policy says."""
-    settings = policy.table(table)
+def build_dag(policy: Policy, table: str | TablePolicy, **dag_arguments: Any) -> DAG:
+    """The maintenance Dag of one table of ``policy``. ``dag_arguments`` win over what the policy says."""
+    settings = policy.table(table) if isinstance(table, str) else table
     arguments: dict[str, Any] = {
-        "dag_id": dag_id(policy, table),
-        "schedule": settings.schedule,
+        "dag_id": dag_id(policy, settings.name),
+        "description": f"Keeps the Iceberg table {settings.name} of catalog {policy.catalog.name} healthy.",
+        "schedule": dag_schedule(policy, settings),
         "catchup": False,
         "max_active_runs": 1,
-        "params": run_params(),
-        "tags": ["iceberg-maintenance", *settings.tags],
-        "default_args": {"owner": settings.owner},
+        "tags": {"iceberg-maintenance", *settings.tags},
     }
-    with DAG(**{**arguments, **dag_kwargs}) as dag:
-        _maintenance_tasks(policy, table, parameters=None)
+    with DAG(**{**arguments, **dag_arguments}) as dag:
+        _add_tasks(policy, settings, parameters=None)
+    # Only now: each task would take a deep copy of the Dag's params, which is most of what a large file costs.
+    dag.params = ParamsDict(run_params())
     return dag
 
 
@@ -57,32 +71,39 @@ def iceberg_maintenance(
 ) -> TaskGroup:
     """The tasks of a maintenance run as a task group, for a Dag of your own.
 
+    Its last task is a teardown: what you set downstream of the group does not wait for the report, and a failed
+    report does not fail your run.
+
     :param policy: a resolved policy, or the path of a policy file.
     :param parameters: run parameters such as ``{"force": True}``; values may be Jinja templates.
     """
     resolved = load_policy(policy) if isinstance(policy, str | Path) else policy
     with TaskGroup(group_id=group_id) as group:
-        _maintenance_tasks(resolved, table, parameters=dict(parameters or {}))
+        _add_tasks(resolved, resolved.table(table), parameters=dict(parameters or {}))
     return group
 
 
-def _maintenance_tasks(policy: Policy, table: str, parameters: Mapping[str, Any] | None) -> None:
-    settings = policy.table(table)
+def _add_tasks(policy: Policy, table: TablePolicy, parameters: Mapping[str, Any] | None) -> None:
     common: dict[str, Any] = {
-        "retries": settings.retries,
-        "retry_delay": timedelta(minutes=5),
-        "execution_timeout": settings.execution_timeout,
+        "owner": table.owner,
+        "retries": table.retries,
+        "retry_delay": RETRY_DELAY,
+        "execution_timeout": table.execution_timeout,
     }
+    spark: dict[str, Any] = {**common, **retry_arguments()}
+    if table.pool:
+        spark["pool"] = table.pool
     assess = IcebergHealthSensor(
-        task_id=runs.ASSESS_TASK_ID, policy=policy, table=table, parameters=parameters, **common
+        task_id=runs.ASSESS_TASK_ID, policy=policy, table=table.name, parameters=parameters, **common
     )
-    if settings.pool:
-        common["pool"] = settings.pool
-    plan_uri = f"{{{{ ti.xcom_pull(task_ids={assess.task_id!r}, key={runs.PLAN_URI!r}) }}}}"
     report = IcebergReportOperator(
-        task_id=runs.REPORT_TASK_ID, policy=policy, table=table, retries=2, retry_delay=timedelta(seconds=30)
+        task_id=runs.REPORT_TASK_ID,
+        policy=policy,
+        table=table.name,
+        **{**common, "retry_delay": timedelta(seconds=30), "execution_timeout": timedelta(minutes=30)},
     ).as_teardown()
     assess >> report
+    plan_uri = f"{{{{ ti.xcom_pull(task_ids={assess.task_id!r}, key={runs.PLAN_URI!r}) }}}}"
     previous = None
     for section, task_id in runs.SECTION_TASK_IDS.items():
         task = IcebergMaintenanceOperator(
@@ -93,7 +114,7 @@ def _maintenance_tasks(policy: Policy, table: str, parameters: Mapping[str, Any]
             # A section before this one may have had nothing to do, but must not have failed; a skipped assessment
             # skips everything without starting a worker for it, hence the edge from assess to each task.
             trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
-            **common,
+            **spark,
         )
         assess >> task >> report
         if previous is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from airflow_iceberg_compaction import store
 from airflow_iceberg_compaction.documents import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from airflow.sdk import Context
 
@@ -60,10 +61,30 @@ def run_folder(policy: Policy, context: Context) -> str:
     return store.join(documents_uri(policy), *(_path_segment(part) for part in parts))
 
 
+def run_name(context: Context) -> str:
+    """How documents, commits and the history name the run."""
+    return f"{context['ti'].dag_id}/{context['ti'].run_id}"
+
+
 def sibling(task_id: str, name: str) -> str:
     """The id of task ``name`` in the same task group as ``task_id``."""
     group = task_id.rpartition(".")[0]
     return f"{group}.{name}" if group else name
+
+
+@contextmanager
+def failure_told(context: Context) -> Iterator[None]:
+    """Leave the reason of a failure in an XCom for the report: a failed task leaves nothing else behind."""
+    from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
+
+    try:
+        yield
+    except (AirflowSkipException, AirflowRescheduleException):
+        raise
+    except Exception as error:
+        first_line = (str(error).splitlines() or [""])[0][:500]
+        context["ti"].xcom_push(key=ERROR, value=first_line or type(error).__name__)
+        raise
 
 
 def _path_segment(text: str) -> str:

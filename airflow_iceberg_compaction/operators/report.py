@@ -7,11 +7,12 @@ import io
 import time
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseHook, BaseOperator
+from airflow.sdk import BaseOperator
 
-from airflow_iceberg_compaction import runs, store
+from airflow_iceberg_compaction import metrics, runs, store
 from airflow_iceberg_compaction.assets import event_extra, maintenance_asset
 from airflow_iceberg_compaction.documents import DocumentError, Plan, Report, RunResult, Section, TableNumbers
+from airflow_iceberg_compaction.links.maintenance import MaintenanceReportLink
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,6 +35,7 @@ class IcebergReportOperator(BaseOperator):
     :param table: Name of one of its tables, ``namespace.name``.
     """
 
+    operator_extra_links = (MaintenanceReportLink(),)
     ui_color = "#e4f3dd"
 
     def __init__(self, *, policy: Policy, table: str, **kwargs: Any) -> None:
@@ -51,6 +53,7 @@ class IcebergReportOperator(BaseOperator):
         report_uri = store.join(runs.run_folder(self.policy, context), "report.json")
         store.write_text(report_uri, report.to_json(indent=2))
         context["ti"].xcom_push(key=runs.REPORT_URI, value=report_uri)
+        metrics.record_report(report)
         self._log(report)
         self._tell_slack(report)
         extra = event_extra(report, report_uri)
@@ -106,7 +109,7 @@ class IcebergReportOperator(BaseOperator):
 
     def _no_plan(self, context: Context, now_ms: int) -> Plan:
         return Plan(
-            run_id=f"{context['ti'].dag_id}/{context['ti'].run_id}",
+            run_id=runs.run_name(context),
             catalog=self.policy.catalog.name,
             table=self.table,
             table_uuid="",
@@ -170,19 +173,12 @@ class IcebergReportOperator(BaseOperator):
         settings: SlackReport | None = self.table_policy.report.slack
         if settings is None:
             return
-        from airflow_iceberg_compaction.report.slack import is_wanted, post
+        from airflow_iceberg_compaction.notifications.report import post_to_slack
+        from airflow_iceberg_compaction.report.slack import is_wanted
 
         if not is_wanted(report, settings):
             return
         try:
-            connection = BaseHook.get_connection(settings.conn_id)
-            if not connection.password:
-                raise ValueError(f"connection {settings.conn_id!r} has no password; put the Slack token there")
-            post(
-                connection.password,
-                settings.channel,
-                report,
-                base_url=connection.extra_dejson.get("base_url"),
-            )
+            post_to_slack(settings.conn_id, settings.channel, report)
         except Exception as error:
             self.log.warning("The report did not reach Slack: %s", error)

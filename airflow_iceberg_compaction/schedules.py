@@ -1,0 +1,50 @@
+"""What the policy says about time and commits, as Airflow understands it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable
+
+from airflow_iceberg_compaction.assets import table_uri
+from airflow_iceberg_compaction.exceptions import MaintenanceConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_iceberg_compaction.policy.model import Policy, TablePolicy
+
+
+def dag_schedule(policy: Policy, table: TablePolicy) -> Any:
+    """The ``schedule`` of a table's Dag. Opens no connection and reads no catalog."""
+    schedule = table.schedule
+    if schedule is None or isinstance(schedule, str):
+        return schedule
+    if schedule.timetable:
+        module, _, name = schedule.timetable.rpartition(".")
+        return getattr(importlib.import_module(module), name)()
+    timetable = CronTriggerTimetable(schedule.cron, timezone=schedule.timezone) if schedule.cron else None
+    assets: list[Asset] = [Asset(uri) for uri in schedule.assets]
+    if schedule.on_commit:
+        assets = [watched_asset(policy, table.name)]
+    if not assets:
+        return timetable
+    condition = AssetAny(*assets)
+    return condition if timetable is None else AssetOrTimeSchedule(timetable=timetable, assets=condition)
+
+
+def watched_asset(policy: Policy, table: str, *, poll_interval: float = 60.0) -> Asset:
+    """The table as an asset that gets an event when any engine commits data to it, and none from maintenance."""
+    from airflow_iceberg_compaction.triggers.iceberg_snapshot import IcebergCommitTrigger
+    from airflow_iceberg_compaction.triggers.probe import probe_arguments
+
+    probe = probe_arguments(policy, table)
+    if probe is None:
+        raise MaintenanceConfigurationError(
+            f"{table}: `on_commit` needs a catalog without secrets in the policy's properties, because the triggerer's "
+            "arguments are stored with the Dag; define the catalog by `conn_id`"
+        )
+    name = f"iceberg/{policy.catalog.name}.{table}"
+    watcher = AssetWatcher(
+        name=f"{name}/commits", trigger=IcebergCommitTrigger(probe=probe, poll_interval=poll_interval)
+    )
+    return Asset(name=name, uri=table_uri(policy.catalog.name, table), group="iceberg", watchers=[watcher])
