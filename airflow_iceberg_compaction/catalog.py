@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -113,6 +114,8 @@ class CatalogConfig:
         from pyiceberg.catalog import load_catalog
 
         try:
+            if self.kind == "rest":
+                _check_answers(self.properties.get("uri", ""))
             return load_catalog(self.name, **{**self.properties, "type": self.kind})
         except Exception as error:
             raise self._unreachable(error) from error
@@ -196,6 +199,14 @@ class CatalogConfig:
             return storage
         prefixes = {"s3.": "s3", "gcs.": "gs", "adls.": "abfs"}
         return next((io for prefix, io in prefixes.items() if any(k.startswith(prefix) for k in self.properties)), None)
+
+
+def _check_answers(uri: str) -> None:
+    """PyIceberg's REST client waits for ever on a server that accepts a connection and then says nothing."""
+    import requests
+
+    with contextlib.suppress(requests.exceptions.SSLError):  # the client has settings for those, and a better message
+        requests.get(f"{uri.rstrip('/')}/v1/config", timeout=(10, 30))
 
 
 def check_properties(properties: Mapping[str, str]) -> None:

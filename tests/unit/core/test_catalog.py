@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from airflow_iceberg_compaction.catalog import CatalogConfig, CatalogError, CatalogUnreachableError, TableNotFoundError
@@ -89,6 +91,17 @@ def test_a_catalog_that_does_not_answer_is_unreachable_and_keeps_its_secret() ->
     with pytest.raises(CatalogUnreachableError, match="does not answer") as caught:
         config.load_table("shop.events")
     assert "hush-hush" not in str(caught.value)
+
+
+def test_a_server_that_accepts_and_says_nothing_does_not_hold_us_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    import requests
+
+    original = requests.get
+    monkeypatch.setattr(requests, "get", lambda url, timeout: original(url, timeout=min(timeout) / 100))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = CatalogConfig("lake", {"uri": f"http://127.0.0.1:{silent.getsockname()[1]}"})
+        with pytest.raises(CatalogUnreachableError, match="Read timed out"):
+            config.load()
 
 
 def test_a_missing_table_is_not_a_dead_catalog(lake: CatalogConfig, namespace: str) -> None:
