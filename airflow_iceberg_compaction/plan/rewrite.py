@@ -1,0 +1,190 @@
+"""The rewrite section: from judged partitions and their files to decisions, batches and totals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from airflow_iceberg_compaction.documents import Decision, PartitionPlan, RewriteSection
+from airflow_iceberg_compaction.health.model import PartitionDetail, TableHealth
+from airflow_iceberg_compaction.health.values import human_partition
+from airflow_iceberg_compaction.plan.batches import FilterProof, Prospect, make_batches
+from airflow_iceberg_compaction.plan.budget import Budget
+from airflow_iceberg_compaction.plan.cost import Tariff, Work
+from airflow_iceberg_compaction.plan.options import OptionSets, strategy, strategy_problem
+from airflow_iceberg_compaction.plan.rules import FileGroup, PlannerOptions, is_eligible, plan_groups
+from airflow_iceberg_compaction.plan.selection import Judgement, Key, Trigger, judge_partitions
+
+if TYPE_CHECKING:
+    from airflow_iceberg_compaction.plan.parameters import RunParameters
+    from airflow_iceberg_compaction.policy.model import TablePolicy
+
+_ORDER: tuple[Decision, ...] = ("rewrite", "defer", "refuse", "skip")
+
+Verdict = tuple[Decision, str, str]  # decision, reason word, sentence
+
+
+def plan_rewrite(
+    health: TableHealth,
+    details: Mapping[Key, PartitionDetail],
+    policy: TablePolicy,
+    parameters: RunParameters,
+    tariff: Tariff,
+    now_ms: int,
+    selected: Collection[Key] | None = None,
+) -> tuple[RewriteSection, tuple[Prospect, ...]]:
+    """The section, and the partitions that it rewrites with their files."""
+    judgements = judge_partitions(health, policy, parameters, now_ms, selected)
+    verdicts: dict[Key, Verdict] = {}
+    prospects = _find_prospects(health, details, policy, parameters, judgements, verdicts)
+    proof = FilterProof(health.specs, ((p.spec_id, p.partition) for p in health.partitions if p.data_files))
+    for key, (reason, detail) in proof.refusals([prospect.key for prospect in prospects]).items():
+        verdicts[key] = ("refuse", reason, detail)
+    chosen = _within_budget(
+        [p for p in prospects if p.key not in verdicts], Budget.of(policy, parameters, tariff), verdicts
+    )
+    batches, batch_ids = make_batches(chosen, proof)
+    rows = _rows(health, judgements, {p.key: p for p in prospects}, verdicts, batch_ids, tariff)
+    total = sum((prospect.work for prospect in chosen), start=Work())
+    section = RewriteSection(
+        strategy=strategy(policy, parameters),
+        sort_order=policy.rewrite.sort_order,
+        input_files=total.input_files,
+        input_bytes=total.input_bytes,
+        output_files=total.output_files,
+        input_delete_files=total.input_delete_files,
+        audit=policy.audit,
+        probe=policy.probe,
+        partitions=tuple(rows),
+        batches=tuple(batches),
+    )
+    return section, tuple(chosen)
+
+
+def _find_prospects(
+    health: TableHealth,
+    details: Mapping[Key, PartitionDetail],
+    policy: TablePolicy,
+    parameters: RunParameters,
+    judgements: list[Judgement],
+    verdicts: dict[Key, Verdict],
+) -> list[Prospect]:
+    """Candidates that Iceberg would rewrite to good effect; ``verdicts`` says why the others are left."""
+    problem = strategy_problem(health, policy, parameters)
+    option_sets = OptionSets(health, policy, parameters)
+    prospects = []
+    for judgement in judgements:
+        if not judgement.is_candidate:
+            continue
+        detail = details.get(judgement.key)
+        if problem is not None:
+            verdicts[judgement.key] = ("refuse", "no_sort_order", problem)
+        elif detail is None:
+            verdicts[judgement.key] = ("refuse", "cannot_judge", "its files were not read; please report this")
+        else:
+            found = _prospect(judgement, detail, option_sets, sorts=strategy(policy, parameters) != "binpack")
+            if isinstance(found, Prospect):
+                prospects.append(found)
+            else:
+                verdicts[judgement.key] = found
+    return prospects
+
+
+def _prospect(
+    judgement: Judgement, detail: PartitionDetail, option_sets: OptionSets, *, sorts: bool
+) -> Prospect | Verdict:
+    """The first trigger that leads to a rewrite with an effect decides."""
+    verdict: Verdict = ("skip", "healthy", judgement.detail)
+    for trigger in judgement.triggers:
+        options = option_sets.of(trigger.type, judgement.health)
+        groups = plan_groups(detail.files, options)
+        if not groups:
+            verdict = _nothing_eligible(detail, options)
+        elif not _has_effect(groups, trigger, options, sorts=sorts):
+            files = sum(len(group.files) for group in groups)
+            verdict = ("skip", "no_gain", f"{files} files would become {sum(g.output_files for g in groups)}")
+        else:
+            return Prospect(judgement=judgement, trigger=trigger, options=options, groups=groups)
+    return verdict
+
+
+def _has_effect(groups: tuple[FileGroup, ...], trigger: Trigger, options: PlannerOptions, *, sorts: bool) -> bool:
+    """Whether the partition is better afterwards: else the same files would qualify again, for ever.
+
+    Fewer files, applied deletes and split oversized files are better; a new order is, when it was asked for.
+    """
+    if sorts and trigger.type == "full":
+        return True
+    if sum(group.output_files for group in groups) < sum(len(group.files) for group in groups):
+        return True
+    return any(
+        file.attached_delete_files or file.size_bytes > options.max_file_size_bytes
+        for group in groups
+        for file in group.files
+    )
+
+
+def _nothing_eligible(detail: PartitionDetail, options: PlannerOptions) -> Verdict:
+    eligible = sum(is_eligible(file, options) for file in detail.files)
+    if eligible == 0:
+        return "skip", "nothing_eligible", "Iceberg would pick none of its files: right size, no deletes attached"
+    return (
+        "skip",
+        "below_min_input",
+        (f"{eligible} files are eligible, Iceberg takes {options.min_input_files} or more than a target file's bytes"),
+    )
+
+
+def _within_budget(prospects: list[Prospect], budget: Budget, verdicts: dict[Key, Verdict]) -> list[Prospect]:
+    chosen = []
+    for prospect in prospects:
+        over = budget.refusal(prospect.work)
+        if over is None:
+            budget.spend(prospect.work)
+            chosen.append(prospect)
+        else:
+            verdicts[prospect.key] = ("defer", *over)
+    return chosen
+
+
+def _rows(
+    health: TableHealth,
+    judgements: list[Judgement],
+    prospects: Mapping[Key, Prospect],
+    verdicts: Mapping[Key, Verdict],
+    batch_ids: Mapping[Key, str],
+    tariff: Tariff,
+) -> list[PartitionPlan]:
+    """One row for every partition: what is done first, then what waits, what is refused and what is left."""
+    specs = {spec.spec_id: spec for spec in health.specs}
+    rows: dict[Decision, list[PartitionPlan]] = {decision: [] for decision in _ORDER}
+    for judgement in judgements:
+        partition = judgement.health
+        prospect = prospects.get(judgement.key)
+        verdict = verdicts.get(judgement.key)
+        if verdict is None and prospect is not None:
+            verdict = ("rewrite", prospect.trigger.reason, prospect.trigger.detail)
+        decision, reason, detail = verdict or (judgement.decision, judgement.reason, judgement.detail)
+        work = Work() if prospect is None else prospect.work
+        rows[decision].append(
+            PartitionPlan(
+                spec_id=partition.spec_id,
+                partition=human_partition(specs[partition.spec_id], partition.partition),
+                decision=decision,
+                reason=reason,
+                detail=detail,
+                type="none" if prospect is None else prospect.trigger.type,
+                score=round(judgement.score, 4),
+                data_files=partition.data_files,
+                data_bytes=partition.data_bytes,
+                small_files=partition.small_files,
+                delete_files=partition.delete_files,
+                input_files=work.input_files,
+                input_bytes=work.input_bytes,
+                output_files=work.output_files,
+                input_delete_files=work.input_delete_files,
+                cost=0.0 if prospect is None else tariff.total(work),
+                batch_id=batch_ids.get(judgement.key),
+            )
+        )
+    return [row for decision in _ORDER for row in rows[decision]]
