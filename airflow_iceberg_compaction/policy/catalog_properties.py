@@ -21,6 +21,7 @@ SECRET_KEY_REGEX = (
 )
 
 _RUNS_CODE = re.compile(r"impl$|factory|provider|plugin|py-", re.IGNORECASE)
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s]*:[^/\s]*@")
 _SECRET_KEY = re.compile(SECRET_KEY_REGEX)
 # Keys that name where a secret is, when it ends, or who it belongs to: not the secret itself.
 _HARMLESS = re.compile(
@@ -43,6 +44,11 @@ def is_secret(key: str, value: str = "") -> bool:
     if "://" in value and _password(value):
         return True
     return bool(_SECRET_KEY.search(key)) and not _HARMLESS.search(key) and value.lower() not in {"", "true", "false"}
+
+
+def may_hold_secret(line: str) -> bool:
+    """Whether a line of a file had better not be shown, as errors end up in logs and on pages."""
+    return bool(_SECRET_KEY.search(line) or _PASSWORD_IN_ADDRESS.search(line))
 
 
 def _password(address: str) -> str | None:

@@ -96,7 +96,7 @@ Money = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, max_length=250)]
 
 
-def _table_name(name: str) -> str:
+def check_table_name(name: str) -> str:
     if not re.fullmatch(rf"{_IDENTIFIER}(\.{_IDENTIFIER})+", name):
         raise ValueError(f"{name!r} is not a table name; write namespace.name with letters, digits, _ and -")
     if len(name) > 200:
@@ -104,7 +104,7 @@ def _table_name(name: str) -> str:
     return name
 
 
-TableName = Annotated[str, AfterValidator(_table_name)]
+TableName = Annotated[str, AfterValidator(check_table_name)]
 
 
 def _catalog_name(name: str) -> str:
