@@ -8,6 +8,10 @@ from typing import Any
 # Raw partition tuple as Iceberg stores it: a day is an int since 1970, a bucket an int, NaN a float NaN.
 PartitionTuple = tuple[Any, ...]
 
+# The only NaN that ever appears in a partition tuple: tuples compare their items by identity first, so keys with NaN
+# find each other only if it is one object.
+NAN = float("nan")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionField:
@@ -132,6 +136,9 @@ class TableHealth:
     refs: tuple[RefInfo, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
     has_sort_order: bool = False
+    # Equality deletes of an unpartitioned spec that apply to files of other specs. Iceberg's removal of dangling deletes
+    # looks at their own spec only and would drop them, which brings deleted rows back.
+    global_equality_delete_files: int = 0
     clustering_debt: float | None = None  # share of files whose sort-key range overlaps others'; None when unordered
     stage: int = 1  # how far the assessment had to look: 0 summary, 1 manifests
     manifests_read: int = 0

@@ -1,0 +1,160 @@
+"""Manifest lists and manifest entries, with only the fields that a question needs."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_iceberg_compaction.health.avro import AvroFile, Wanted
+from airflow_iceberg_compaction.health.errors import ManifestError
+from airflow_iceberg_compaction.health.model import PartitionTuple
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.snapshots import Snapshot
+
+DELETED = 2
+ADDED = 1
+
+PATH_COLUMN = 2147483546  # the reserved field id of a position delete's file_path
+
+# Field ids of a manifest entry and of the data file in it, from the Iceberg specification.
+STATUS, SNAPSHOT_ID, DATA_FILE, SEQUENCE_NUMBER = 0, 1, 2, 3
+FILE_PATH, FILE_FORMAT, PARTITION, RECORD_COUNT, FILE_SIZE = 100, 101, 102, 103, 104
+VALUE_COUNTS, NULL_COUNTS, LOWER_BOUNDS, UPPER_BOUNDS = 109, 110, 125, 128
+CONTENT, EQUALITY_IDS, REFERENCED_DATA_FILE, CONTENT_SIZE = 134, 135, 143, 145
+
+DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
+
+
+class FieldSummary(NamedTuple):
+    """What the manifest list says about one partition field of a manifest."""
+
+    contains_null: bool
+    contains_nan: bool | None
+    lower: bytes | None
+    upper: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One line of a manifest list."""
+
+    path: str
+    length: int
+    spec_id: int
+    holds_deletes: bool
+    sequence_number: int
+    snapshot_id: int
+    live_files: int | None  # None where the writer did not say (format version 1)
+    field_summaries: tuple[FieldSummary, ...] | None = None
+
+
+_LIST_FIELDS = Wanted(
+    fields=(500, 501, 502, 517, 515, 503, 504, 505, 507),
+    defaults=((517, 0), (515, 0)),
+)
+
+
+def read_manifest_list(path: str, data: bytes) -> tuple[Manifest, ...]:
+    """The manifests of a snapshot, those without live files left out."""
+    manifests = []
+    for block in AvroFile.parse(path, data).records(_LIST_FIELDS):
+        for manifest_path, length, spec_id, content, sequence, snapshot, added, existing, summaries in block:
+            live = None if added is None or existing is None else added + existing
+            if live == 0:
+                continue
+            fields = None if summaries is None else tuple(_field_summary(summary) for summary in summaries)
+            manifests.append(
+                Manifest(manifest_path, length, spec_id, content == 1, sequence, snapshot, live, fields),
+            )
+    return tuple(manifests)
+
+
+def _field_summary(values: tuple[Any, ...]) -> FieldSummary:
+    # Writers before format 2 leave contains_nan out; the bounds are the last two in every version.
+    if len(values) == 4:
+        return FieldSummary(*values)
+    return FieldSummary(values[0], None, *values[-2:])
+
+
+def fetch(io: FileIO, path: str) -> bytes:
+    """The bytes of a metadata file; what the store raises becomes `ManifestError`."""
+    try:
+        with io.new_input(path).open(seekable=False) as stream:
+            return stream.read()
+    except FileNotFoundError as error:
+        raise ManifestError(path, "the file is missing") from error
+
+
+def list_manifests(io: FileIO, snapshot: Snapshot) -> tuple[Manifest, ...]:
+    """The manifests with live files of ``snapshot``."""
+    return read_manifest_list(snapshot.manifest_list, fetch(io, snapshot.manifest_list))
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Which data-file fields a reader wants, in order."""
+
+    fields: tuple[int, ...]
+    bound_columns: frozenset[int] | None = frozenset()  # whose lower and upper bounds; None: of every column
+
+    def wanted(self) -> Wanted:
+        return Wanted(
+            fields=(STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, *self.fields),
+            enter=frozenset({DATA_FILE}),
+            keys=()
+            if self.bound_columns is None
+            else tuple((f, self.bound_columns) for f in (LOWER_BOUNDS, UPPER_BOUNDS)),
+            defaults=((CONTENT, DATA),),
+        )
+
+
+def live_entries(manifest: Manifest, data: bytes, projection: Projection) -> Iterator[tuple[Any, ...]]:
+    """(adding snapshot, data sequence number, projected fields ...) of every live entry; raises `ManifestError`.
+
+    Both numbers are inherited from the manifest list where the entry leaves them out, as the specification asks.
+    """
+    seen = 0
+    for block in AvroFile.parse(manifest.path, data).records(projection.wanted()):
+        for status, snapshot, sequence, *fields in block:
+            if status == DELETED:
+                continue
+            seen += 1
+            if sequence is None:
+                if status != ADDED and manifest.sequence_number != 0:
+                    raise ManifestError(manifest.path, "an entry that is not new has no sequence number")
+                sequence = manifest.sequence_number
+            yield manifest.snapshot_id if snapshot is None else snapshot, sequence, *fields
+    # A file that was cut off between two blocks is a valid Avro file; only the manifest list knows better.
+    if manifest.live_files is not None and seen < manifest.live_files:
+        raise ManifestError(
+            manifest.path, f"it has {seen} live entries where the manifest list promises {manifest.live_files}"
+        )
+
+
+class PartitionReader:
+    """Puts partition values, which a manifest writes in its own order, into the order of the spec."""
+
+    def __init__(self, data: bytes, path: str, spec_field_ids: tuple[int, ...]) -> None:
+        written = _partition_field_ids(AvroFile.parse(path, data).schema_text)
+        self.positions: tuple[int | None, ...] | None = None
+        if written != spec_field_ids:
+            found = {field_id: position for position, field_id in enumerate(written)}
+            self.positions = tuple(found.get(field_id) for field_id in spec_field_ids)
+
+    def __call__(self, values: PartitionTuple) -> PartitionTuple:
+        if self.positions is None:
+            return values
+        return tuple(None if position is None else values[position] for position in self.positions)
+
+
+@functools.lru_cache(maxsize=256)
+def _partition_field_ids(schema_text: str) -> tuple[int, ...]:
+    schema = json.loads(schema_text)
+    data_file = next(field["type"] for field in schema["fields"] if field.get("field-id") == DATA_FILE)
+    partition = next(field["type"] for field in data_file["fields"] if field.get("field-id") == PARTITION)
+    return tuple(field.get("field-id", -1) for field in partition["fields"])

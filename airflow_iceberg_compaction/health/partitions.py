@@ -1,0 +1,151 @@
+"""Adds manifest summaries up to partitions. Data first, then deletes: whether a delete applies depends on all data."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from airflow_iceberg_compaction.health.clustering import Ranges
+from airflow_iceberg_compaction.health.model import PartitionHealth, PartitionTuple
+from airflow_iceberg_compaction.health.summary import DataRow, DeleteRow, Summary, latest
+
+Key = tuple[int, PartitionTuple]
+
+
+@dataclass(slots=True)
+class _Deletes:
+    position_files: int = 0
+    file_scoped_files: int = 0
+    equality_files: int = 0
+    vectors: int = 0
+    bytes: int = 0
+    position_rows: int = 0
+    equality_rows: int = 0
+    dangling: int = 0
+
+
+@dataclass(slots=True)
+class Totals:
+    """Running totals per partition; memory grows with partitions, not with files.
+
+    One exception: with deletion vectors around, eight bytes per data file, to tell vectors whose file is gone.
+    """
+
+    unpartitioned_specs: Collection[int]
+    data: dict[Key, DataRow] = field(default_factory=dict)
+    deletes: dict[Key, _Deletes] = field(default_factory=dict)
+    global_equality_files: int = 0  # that apply to files of other specs
+    _path_hashes: array[int] = field(default_factory=lambda: array("Q"))
+    _known_paths: frozenset[int] | None = None
+
+    def add_data(self, spec_id: int, summary: Summary) -> None:
+        for partition, row in summary.data.items():
+            total = self.data.get((spec_id, partition))
+            if total is None:
+                self.data[spec_id, partition] = row
+            else:
+                _add(total, row)
+        self._path_hashes.extend(summary.path_hashes)
+
+    def add_deletes(self, spec_id: int, summary: Summary) -> None:
+        """Every data manifest must have been added before."""
+        for partition, row in summary.deletes.items():
+            total = self.deletes.setdefault((spec_id, partition), _Deletes())
+            total.position_files += row.position_files
+            total.file_scoped_files += row.file_scoped_files
+            total.equality_files += row.equality_files
+            total.vectors += row.vectors
+            total.bytes += row.bytes
+            total.position_rows += row.position_rows
+            total.equality_rows += row.equality_rows
+            total.dangling += self._dangling((spec_id, partition), row)
+
+    def _dangling(self, key: Key, row: DeleteRow) -> int:
+        """How many of these deletes apply to no live data file, by Iceberg's own rule.
+
+        A position delete applies to data that is as old or older, an equality delete only to older data. Equality
+        deletes of an unpartitioned spec apply to the whole table, whatever spec its files have.
+        """
+        data = self.data.get(key)
+        oldest = None if data is None else data.min_sequence
+        dangling = sum(n for sequence, n in row.position_sequences.items() if oldest is None or sequence < oldest)
+        dangling += sum(
+            oldest is None or sequence < oldest or target not in self._paths for sequence, target in row.vector_targets
+        )
+        if key[0] in self.unpartitioned_specs:
+            elsewhere = self._oldest_of_other_specs(key[0])
+            for sequence, n in row.equality_sequences.items():
+                if elsewhere is not None and sequence > elsewhere:
+                    self.global_equality_files += n
+                elif oldest is None or sequence <= oldest:
+                    dangling += n
+        else:
+            dangling += sum(n for sequence, n in row.equality_sequences.items() if oldest is None or sequence <= oldest)
+        return dangling
+
+    def _oldest_of_other_specs(self, spec_id: int) -> int | None:
+        return min((row.min_sequence for (spec, _), row in self.data.items() if spec != spec_id), default=None)
+
+    @property
+    def _paths(self) -> frozenset[int]:
+        if self._known_paths is None:
+            self._known_paths = frozenset(self._path_hashes)
+            self._path_hashes = array("Q")
+        return self._known_paths
+
+    def partitions(self) -> Iterator[PartitionHealth]:
+        """Every partition with a live file of any kind, data or delete."""
+        nothing, no_deletes = DataRow(), _Deletes()
+        for key in [*self.data, *(key for key in self.deletes if key not in self.data)]:
+            data, deletes = self.data.get(key, nothing), self.deletes.get(key, no_deletes)
+            delete_files = deletes.position_files + deletes.equality_files + deletes.vectors
+            yield PartitionHealth(
+                spec_id=key[0],
+                partition=key[1],
+                data_files=data.files,
+                data_bytes=data.bytes,
+                rows=data.rows,
+                small_files=data.small_files,
+                small_bytes=data.small_bytes,
+                oversized_files=data.oversized_files,
+                size_histogram=dict(sorted(data.histogram.items())),
+                position_delete_files=deletes.position_files,
+                file_scoped_position_delete_files=deletes.file_scoped_files,
+                equality_delete_files=deletes.equality_files,
+                deletion_vectors=deletes.vectors,
+                delete_bytes=deletes.bytes,
+                position_delete_rows=deletes.position_rows,
+                equality_delete_rows=deletes.equality_rows,
+                applied_delete_files=delete_files - deletes.dangling,
+                dangling_delete_files=deletes.dangling,
+                newest_file_ms=data.newest_ms,
+                last_compaction_ms=data.compacted_ms,
+            )
+
+    def clustering_debt(self) -> float | None:
+        """The share of files whose sort-key range overlaps another one of their partition; None when unknown."""
+        files = overlapping = 0
+        for row in self.data.values():
+            if row.ranges is None or row.ranges.overlapping_files is None:
+                return None
+            files += row.ranges.files - row.ranges.unknown
+            overlapping += row.ranges.overlapping_files
+        return overlapping / files if files else None
+
+
+def _add(total: DataRow, row: DataRow) -> None:
+    total.files += row.files
+    total.bytes += row.bytes
+    total.rows += row.rows
+    total.small_files += row.small_files
+    total.small_bytes += row.small_bytes
+    total.oversized_files += row.oversized_files
+    total.min_sequence = min(total.min_sequence, row.min_sequence)
+    total.newest_ms = latest(total.newest_ms, row.newest_ms)
+    total.compacted_ms = latest(total.compacted_ms, row.compacted_ms)
+    for bucket, count in row.histogram.items():
+        total.histogram[bucket] = total.histogram.get(bucket, 0) + count
+    if row.ranges is not None:
+        total.ranges = total.ranges or Ranges()
+        total.ranges.merge(row.ranges)

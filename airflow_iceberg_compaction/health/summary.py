@@ -1,0 +1,301 @@
+"""What one manifest adds to the health of each partition: small, mergeable, and the same however often it is read.
+
+A summary is all that stage 1 keeps of a manifest and all that the cache stores; its JSON form is also what decoding
+processes send back.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from airflow_iceberg_compaction.health.clustering import Ranges
+from airflow_iceberg_compaction.health.manifests import (
+    CONTENT,
+    CONTENT_SIZE,
+    EQUALITY_DELETES,
+    FILE_FORMAT,
+    FILE_PATH,
+    FILE_SIZE,
+    LOWER_BOUNDS,
+    PARTITION,
+    PATH_COLUMN,
+    RECORD_COUNT,
+    REFERENCED_DATA_FILE,
+    UPPER_BOUNDS,
+    Manifest,
+    PartitionReader,
+    Projection,
+    live_entries,
+)
+from airflow_iceberg_compaction.health.model import NAN, PartitionTuple
+from airflow_iceberg_compaction.health.types import primitive_type
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What is counted. Two summaries of one manifest are equal if and only if their measures are."""
+
+    small_below_bytes: int
+    oversized_above_bytes: int
+    spec_fields: Mapping[int, tuple[int, ...]]  # spec id -> its partition field ids
+    order_column: int | None = None  # field id of the leading sort column
+    order_type: str = ""
+    with_paths: bool = False  # remember which data files there are, so that orphaned deletion vectors can be told
+
+    def key(self, spec_id: int) -> str:
+        """Identifies the measure of manifests of ``spec_id`` in the cache."""
+        fields = ".".join(map(str, self.spec_fields[spec_id]))
+        return (
+            f"{self.small_below_bytes}/{self.oversized_above_bytes}/{fields}/{self.order_column}/{self.order_type}/"
+            f"{int(self.with_paths)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFact:
+    """What the snapshot log knows about the snapshot that added a file."""
+
+    timestamp_ms: int
+    is_rewrite: bool  # replaced files without changing rows: its files are not new data
+    is_ours: bool  # carries our stamp
+
+
+@dataclass(slots=True)
+class DataRow:
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    small_files: int = 0
+    small_bytes: int = 0
+    oversized_files: int = 0
+    min_sequence: int = 2**63 - 1
+    newest_ms: int | None = None
+    compacted_ms: int | None = None
+    histogram: dict[int, int] = field(default_factory=dict)
+    ranges: Ranges | None = None
+
+
+@dataclass(slots=True)
+class DeleteRow:
+    position_files: int = 0
+    file_scoped_files: int = 0
+    equality_files: int = 0
+    vectors: int = 0
+    bytes: int = 0
+    position_rows: int = 0
+    equality_rows: int = 0
+    position_sequences: dict[int, int] = field(default_factory=dict)  # sequence number -> position-delete files
+    equality_sequences: dict[int, int] = field(default_factory=dict)
+    vector_targets: list[tuple[int, int]] = field(default_factory=list)  # (sequence number, hash of the data file)
+
+
+@dataclass(slots=True)
+class Summary:
+    data: dict[PartitionTuple, DataRow] = field(default_factory=dict)
+    deletes: dict[PartitionTuple, DeleteRow] = field(default_factory=dict)
+    path_hashes: array[int] = field(default_factory=lambda: array("Q"))
+
+
+def summarize(manifest: Manifest, data: bytes, measure: Measure, log: Mapping[int, SnapshotFact]) -> Summary:
+    """Counts the live entries of one manifest; raises `ManifestError`."""
+    if manifest.holds_deletes:
+        return _summarize_deletes(manifest, data, measure)
+    return _summarize_data(manifest, data, measure, log)
+
+
+def path_hash(path: str) -> int:
+    """64 bits that stand for a file's path, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(path.encode(), digest_size=8).digest(), "little")
+
+
+def _summarize_data(manifest: Manifest, data: bytes, measure: Measure, log: Mapping[int, SnapshotFact]) -> Summary:
+    summary = Summary()
+    rows = summary.data
+    partition_of = PartitionReader(data, manifest.path, measure.spec_fields[manifest.spec_id])
+    small_below, oversized_above = measure.small_below_bytes, measure.oversized_above_bytes
+    fields: tuple[int, ...] = (PARTITION, RECORD_COUNT, FILE_SIZE)
+    if measure.with_paths:
+        fields += (FILE_PATH,)
+    if measure.order_column is not None:
+        fields += (LOWER_BOUNDS, UPPER_BOUNDS)
+    ordered = measure.order_column is not None
+    bounds = _bound_reader(measure)
+    columns = frozenset(() if measure.order_column is None else (measure.order_column,))
+    for snapshot, sequence, values, records, size, *rest in live_entries(manifest, data, Projection(fields, columns)):
+        partition = partition_of(values)
+        row = rows.get(partition)
+        if row is None:
+            row = rows[partition] = DataRow()
+        row.files += 1
+        row.bytes += size
+        row.rows += records
+        if size < small_below:
+            row.small_files += 1
+            row.small_bytes += size
+        elif size > oversized_above:
+            row.oversized_files += 1
+        if sequence < row.min_sequence:
+            row.min_sequence = sequence
+        bucket = size.bit_length() - 1 if size > 0 else 0
+        row.histogram[bucket] = row.histogram.get(bucket, 0) + 1
+        fact = log.get(snapshot)
+        if fact is not None:
+            if fact.is_ours:
+                row.compacted_ms = latest(row.compacted_ms, fact.timestamp_ms)
+            if not fact.is_rewrite:
+                row.newest_ms = latest(row.newest_ms, fact.timestamp_ms)
+        if measure.with_paths:
+            summary.path_hashes.append(path_hash(rest[0]))
+        if ordered:
+            if row.ranges is None:
+                row.ranges = Ranges()
+            row.ranges.add(bounds(rest[-2]), bounds(rest[-1]))
+    return summary
+
+
+def latest(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return max(a, b)
+
+
+def _bound_reader(measure: Measure) -> Callable[[Mapping[int, bytes] | None], Any]:
+    if measure.order_column is None:
+        return lambda _: None
+    from pyiceberg.conversions import from_bytes
+
+    column, kind = measure.order_column, primitive_type(measure.order_type)
+
+    def read(bounds: Mapping[int, bytes] | None) -> Any:
+        value = None if bounds is None else bounds.get(column)
+        return None if value is None else from_bytes(kind, value)
+
+    return read
+
+
+def _summarize_deletes(manifest: Manifest, data: bytes, measure: Measure) -> Summary:
+    summary = Summary()
+    partition_of = PartitionReader(data, manifest.path, measure.spec_fields[manifest.spec_id])
+    fields = (
+        PARTITION, RECORD_COUNT, FILE_SIZE, CONTENT, FILE_FORMAT, LOWER_BOUNDS, UPPER_BOUNDS,
+        REFERENCED_DATA_FILE, CONTENT_SIZE,
+    )  # fmt: skip
+    projection = Projection(fields, frozenset({PATH_COLUMN}))
+    for entry in live_entries(manifest, data, projection):
+        _, sequence, values, records, size, content, file_format, lower, upper, referenced, content_size = entry
+        row = summary.deletes.setdefault(partition_of(values), DeleteRow())
+        if content == EQUALITY_DELETES:
+            row.equality_files += 1
+            row.equality_rows += records
+            row.bytes += size
+            row.equality_sequences[sequence] = row.equality_sequences.get(sequence, 0) + 1
+            continue
+        row.position_rows += records
+        if is_deletion_vector(file_format):
+            row.vectors += 1
+            # Many vectors share one Puffin file: its size is not theirs.
+            row.bytes += size if content_size is None else content_size
+            row.vector_targets.append((sequence, path_hash(referenced or "")))
+            continue
+        row.position_files += 1
+        row.bytes += size
+        row.position_sequences[sequence] = row.position_sequences.get(sequence, 0) + 1
+        if referenced_file(referenced, lower, upper) is not None:
+            row.file_scoped_files += 1
+    return summary
+
+
+def is_deletion_vector(file_format: str) -> bool:
+    return file_format.upper() == "PUFFIN"
+
+
+def referenced_file(
+    referenced: str | None, lower: Mapping[int, bytes] | None, upper: Mapping[int, bytes] | None
+) -> str | None:
+    """The one data file that a position-delete file is about, or None if it may be about several."""
+    if referenced is not None:
+        return referenced
+    low = (lower or {}).get(PATH_COLUMN)
+    high = (upper or {}).get(PATH_COLUMN)
+    return low.decode("utf-8") if low is not None and low == high else None
+
+
+# ------------------------------------------------------------------------------------------------------------ JSON form
+
+
+def dump(summary: Summary) -> bytes:
+    """``load(dump(x)) == x``; NaN comes back as the one `NAN`."""
+    data = [
+        [
+            [encode_value(v) for v in partition], row.files, row.bytes, row.rows, row.small_files, row.small_bytes,
+            row.oversized_files, row.min_sequence, row.newest_ms, row.compacted_ms, list(row.histogram.items()),
+            None if row.ranges is None else row.ranges.dump(encode_value),
+        ]
+        for partition, row in summary.data.items()
+    ]  # fmt: skip
+    deletes = [
+        [
+            [encode_value(v) for v in partition], row.position_files, row.file_scoped_files, row.equality_files,
+            row.vectors, row.bytes, row.position_rows, row.equality_rows, list(row.position_sequences.items()),
+            list(row.equality_sequences.items()), row.vector_targets,
+        ]
+        for partition, row in summary.deletes.items()
+    ]  # fmt: skip
+    paths = base64.b64encode(summary.path_hashes.tobytes()).decode("ascii")
+    return json.dumps([data, deletes, paths], separators=(",", ":"), allow_nan=False).encode("utf-8")
+
+
+def load(text: bytes) -> Summary:
+    data, deletes, paths = json.loads(text)
+    hashes = array("Q")
+    hashes.frombytes(base64.b64decode(paths))
+    summary = Summary(path_hashes=hashes)
+    for partition, *numbers, histogram, ranges in data:
+        row = summary.data[tuple([decode_value(v) for v in partition])] = DataRow(*numbers)
+        row.histogram = dict(histogram)
+        row.ranges = None if ranges is None else Ranges.load(ranges, decode_value)
+    for partition, *numbers, positions, equalities, targets in deletes:
+        deleted = summary.deletes[tuple([decode_value(v) for v in partition])] = DeleteRow(*numbers)
+        deleted.position_sequences = dict(positions)
+        deleted.equality_sequences = dict(equalities)
+        deleted.vector_targets = [(sequence, target) for sequence, target in targets]
+    return summary
+
+
+def encode_value(value: Any) -> Any:
+    """A partition value or bound as JSON; what JSON has no word for becomes a one-key object."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else {"f": repr(value)}
+    if isinstance(value, bytes):
+        return {"b": value.hex()}
+    if isinstance(value, Decimal):
+        return {"d": str(value)}
+    if isinstance(value, UUID):
+        return {"u": value.hex}
+    raise TypeError(f"{value!r} is no partition value")
+
+
+def decode_value(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    [(kind, text)] = value.items()
+    match kind:
+        case "f":
+            return NAN if text == "nan" else float(text)
+        case "b":
+            return bytes.fromhex(text)
+        case "d":
+            return Decimal(text)
+        case "u":
+            return UUID(text)
+    raise ValueError(f"{value!r} is no partition value")
