@@ -8,6 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from airflow_iceberg_compaction.policy.catalog_properties import (
+    ALLOWED_KEYS,
+    ALLOWED_PREFIXES,
+    SECRET_KEY_REGEX,
+    is_allowed,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,22 +25,6 @@ if TYPE_CHECKING:
 
 ICEBERG_VERSION = "1.12.0"
 SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-# Spark's own default knows neither OAuth credentials nor the password inside a JDBC address.
-REDACTION_REGEX = "(?i)secret|password|token|access[.-]?key|credential|connection-string"
-
-# Keys of connection extras and policies that reach the two clients. Everything else is refused: several clients import
-# and run whatever class such a property names.
-_ALLOWED_KEYS = frozenset(
-    {
-        "type", "uri", "warehouse", "prefix", "credential", "token", "scope", "audience", "resource",
-        "oauth2-server-uri", "rest.sigv4-enabled", "rest.signing-region", "rest.signing-name",
-        "init_catalog_tables", "pool_pre_ping", "schema_version",
-    }
-)  # fmt: skip
-_ALLOWED_PREFIXES = ("s3.", "gcs.", "adls.", "glue.", "client.", "hive.", "header.")
-_RUNS_CODE = re.compile(r"impl$|factory|provider|plugin|py-", re.IGNORECASE)
-_SECRET_KEY = re.compile(REDACTION_REGEX)
-
 _SPARK_TYPES = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue"}
 _RENAMED_FOR_SPARK = {"s3.region": "client.region", "glue.region": "client.region"}
 _SQL_CLIENT_ONLY = {"init_catalog_tables", "pool_pre_ping", "schema_version"}
@@ -163,7 +154,8 @@ class CatalogConfig:
         prefix = f"spark.sql.catalog.{self.name}"
         return {
             "spark.sql.extensions": SPARK_EXTENSIONS,
-            "spark.redaction.regex": REDACTION_REGEX,
+            # Spark's own default knows neither OAuth credentials nor the password inside a JDBC address.
+            "spark.redaction.regex": SECRET_KEY_REGEX,
             prefix: "org.apache.iceberg.spark.SparkCatalog",
             **{f"{prefix}.{key}": value for key, value in translated.items()},
         }
@@ -179,7 +171,7 @@ class CatalogConfig:
 
     def secrets(self) -> frozenset[str]:
         """Every value that must not be seen in a log, an argument list, a document or a page."""
-        found = {value for key, value in self.properties.items() if value and _SECRET_KEY.search(key)}
+        found = {value for key, value in self.properties.items() if value and re.search(SECRET_KEY_REGEX, key)}
         password = urlsplit(self.properties.get("uri", "")).password
         if password:
             found |= {password, unquote(password)}
@@ -211,15 +203,11 @@ def _check_answers(uri: str) -> None:
 
 def check_properties(properties: Mapping[str, str]) -> None:
     """Refuse every property that is not known to be harmless: they come from connection editors and YAML files."""
-    refused = [
-        key
-        for key in properties
-        if _RUNS_CODE.search(key) or not (key in _ALLOWED_KEYS or key.startswith(_ALLOWED_PREFIXES))
-    ]
+    refused = [key for key in properties if not is_allowed(key)]
     if refused:
         raise CatalogError(
             f"catalog properties {', '.join(sorted(refused))} are not allowed; allowed are "
-            f"{', '.join(sorted(_ALLOWED_KEYS))} and keys that begin with {', '.join(_ALLOWED_PREFIXES)} "
+            f"{', '.join(sorted(ALLOWED_KEYS))} and keys that begin with {', '.join(ALLOWED_PREFIXES)} "
             "(never one that names a class to load)"
         )
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from airflow_iceberg_compaction.policy.suggestions import did_you_mean
 
 PRESETS = ("@continuous", "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 
@@ -19,8 +22,14 @@ _FIELDS = (
 _STEP = re.compile(r"(?P<range>[^/]+)(?:/(?P<step>\d{1,4}))?", re.ASCII)
 
 
+@lru_cache(maxsize=256)  # a file's tables mostly share one
 def check_cron(text: str) -> str:
-    """Return ``text`` if Airflow can read it as a cron expression of five fields, else raise ValueError."""
+    """Return ``text`` if Airflow can read it as a preset or a cron expression of five fields, else raise ValueError."""
+    if text.startswith("@"):
+        if text not in PRESETS:
+            near = did_you_mean(text, PRESETS) or f"write one of {', '.join(PRESETS)}"
+            raise ValueError(f"{text!r} is not a preset; {near}")
+        return text
     fields = text.split()
     if len(fields) != len(_FIELDS):
         raise ValueError(

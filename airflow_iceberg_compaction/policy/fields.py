@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from airflow_iceberg_compaction.policy import catalog_properties, write_properties
-from airflow_iceberg_compaction.policy.cron import PRESETS, check_cron
+from airflow_iceberg_compaction.policy.cron import check_cron
 from airflow_iceberg_compaction.policy.errors import Misfit
 from airflow_iceberg_compaction.policy.suggestions import did_you_mean
 from airflow_iceberg_compaction.policy.units import (
@@ -127,16 +127,7 @@ HistoryTable = Annotated[
 ]
 
 
-def _cron(text: str) -> str:
-    if text.startswith("@"):
-        if text not in PRESETS:
-            near = did_you_mean(text, PRESETS) or f"write one of {', '.join(PRESETS)}"
-            raise ValueError(f"{text!r} is not a preset; {near}")
-        return text
-    return check_cron(text)
-
-
-Cron = Annotated[str, AfterValidator(_cron)]
+Cron = Annotated[str, AfterValidator(check_cron)]
 
 
 def _timezone(name: str) -> str:

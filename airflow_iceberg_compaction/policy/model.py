@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
 
+from airflow_iceberg_compaction.policy.cron import check_cron
 from airflow_iceberg_compaction.policy.errors import Misfit
 from airflow_iceberg_compaction.policy.fields import (
     CatalogName,
@@ -172,7 +173,7 @@ def _schedule(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict):
         return Schedule.model_validate(value, strict=info.context is not None, context=info.context)
     if isinstance(value, str):
-        return None if value.lower() == "none" else Schedule(cron=value).cron
+        return None if value.lower() == "none" else check_cron(value)
     if value is None or isinstance(value, Schedule):
         return value
     raise ValueError(f"{value!r} is not a schedule; write a cron expression in quotes, a preset, a mapping, or null")

@@ -75,9 +75,7 @@ def merge(below: Mapping, above: Mapping) -> Mapping:
         lower = entries.get(key)
         both = isinstance(lower, Mapping) and isinstance(node, Mapping)
         entries[key] = merge(lower, node) if both else node  # type: ignore[arg-type]
-    return Mapping(
-        entries, above.line, above.column, above.key_line, above.key_column, above.parent, above.key, above.layer
-    )
+    return _copy(above if above.line else below, entries)
 
 
 def without(node: Mapping, path: tuple[str | int, ...]) -> Mapping:
@@ -90,7 +88,7 @@ def without(node: Mapping, path: tuple[str | int, ...]) -> Mapping:
         entries[path[0]] = without(child, path[1:])
     else:
         del entries[path[0]]
-    return Mapping(entries, node.line, node.column, node.key_line, node.key_column, node.parent, node.key, node.layer)
+    return _copy(node, entries)
 
 
 def find(node: Node, path: tuple[str | int, ...]) -> tuple[Node, int]:
@@ -125,6 +123,10 @@ def path_of(node: Node) -> str:
             parts.append(f".{current.key}")
         current = current.parent
     return "".join(reversed(parts)).removeprefix(".")
+
+
+def _copy(node: Mapping, entries: dict[str, Node]) -> Mapping:
+    return Mapping(entries, node.line, node.column, node.key_line, node.key_column, node.parent, node.key, node.layer)
 
 
 def _label(item: Node) -> str:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from collections.abc import Mapping as Environment
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from airflow_iceberg_compaction.policy import names
 from airflow_iceberg_compaction.policy.catalog_properties import is_secret
@@ -39,8 +40,11 @@ from airflow_iceberg_compaction.policy.source import MAX_PROBLEMS, Source
 from airflow_iceberg_compaction.policy.suggestions import did_you_mean
 from airflow_iceberg_compaction.policy.variables import expand, has_reference, literal_part
 
+Model = TypeVar("Model", bound=BaseModel)
+
 _BODY = ("version", "profiles", "defaults", "tables")
 _MAX_TABLE_PROBLEMS = 50
+_LOOKS = 3
 _ANY_NAME = Mapping({"name": Scalar("any.table", "any.table")})
 
 
@@ -168,12 +172,10 @@ class _Resolver:
         tree = self.root
         for key in _BODY:
             tree = without(tree, (key,))
-        try:
-            return PolicyHeader.model_validate(to_plain(tree), strict=True, context=FROM_FILE)
-        except ValidationError as error:
-            for _, _, problem in problems_of(error, self.source, tree, PolicyFile, MAX_PROBLEMS):
-                self._add(problem)
-            return None
+        header, problems, _ = self._validate(tree, PolicyHeader, PolicyFile, MAX_PROBLEMS)
+        for problem in problems:
+            self._add(problem)
+        return header
 
     def _profile(self, chosen: str | None) -> Mapping:
         """The tree of the chosen profile. Every profile of the file is checked, chosen or not."""
@@ -263,20 +265,32 @@ class _Resolver:
         tree = entry.tree
         if entry.is_pattern:
             tree = self._with_any_name(entry, tree)
-        room = _MAX_TABLE_PROBLEMS
-        # Checks across keys only run once each key is right: judge again without the wrong ones, to report all at once.
-        for _ in range(3):
+        table, problems, wrong = self._validate(tree, TablePolicy, TableEntry, _MAX_TABLE_PROBLEMS)
+        entry.problems += problems
+        if table is not None:
+            for contradiction in contradictions(table):
+                if not any(_overlap(path, location) for path in contradiction.paths for location in wrong):
+                    entry.problems.append(self._contradiction(tree, *contradiction))
+        entry.table = None if entry.problems else table
+
+    def _validate(
+        self, tree: Mapping, model: type[Model], known: type[BaseModel], limit: int
+    ) -> tuple[Model | None, list[Problem], list[Location]]:
+        """The model if all is well or could be judged without what is wrong, the problems, and what was left out for it.
+
+        Checks across keys only run once each key is right: hence the second look, so that all is reported at once.
+        """
+        problems: list[Problem] = []
+        wrong: list[Location] = []
+        for _ in range(_LOOKS):
             try:
-                table = TablePolicy.model_validate(to_plain(tree), strict=True, context=FROM_FILE)
+                return model.model_validate(to_plain(tree), strict=True, context=FROM_FILE), problems, wrong
             except ValidationError as error:
-                found = list(problems_of(error, self.source, tree, TableEntry, room))
-                entry.problems += [problem for _, _, problem in found]
-                for location, kind, _ in found:
-                    tree = _mended(tree, location, kind)
-            else:
-                entry.problems += [self._contradiction(tree, *found) for found in contradictions(table)]
-                entry.table = None if entry.problems else table
-                return
+                for location, kind, problem in problems_of(error, self.source, tree, known, limit):
+                    problems.append(problem)
+                    tree, left_out = _mended(tree, location, kind)
+                    wrong.append(left_out)
+        return None, problems, wrong
 
     def _take_exclude(self, entry: Entry, node: Node) -> None:
         if not entry.is_pattern:
@@ -318,11 +332,18 @@ class _Resolver:
             target.append(problem)
 
 
-def _mended(tree: Mapping, location: Location, kind: str) -> Mapping:
-    """The tree without what is wrong at ``location``, so that the rest can be judged."""
+def _mended(tree: Mapping, location: Location, kind: str) -> tuple[Mapping, Location]:
+    """The tree without what is wrong at ``location``, so that the rest can be judged, and what it now lacks."""
     if kind != "missing":
-        return without(tree, location)
-    return merge(tree, _ANY_NAME) if location == ("name",) else without(tree, location[:-1])
+        return without(tree, location), location
+    if location == ("name",):
+        return merge(tree, _ANY_NAME), location
+    return without(tree, location[:-1]), location[:-1]
+
+
+def _overlap(path: str, location: Location) -> bool:
+    """Whether one is inside the other."""
+    return all(step == other for step, other in zip(path.split("."), location, strict=False))
 
 
 def _read_as_text(properties: Mapping) -> None:
