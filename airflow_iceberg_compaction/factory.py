@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import DAG, TaskGroup, TriggerRule, get_parsing_context
-from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_iceberg_compaction import runs
 from airflow_iceberg_compaction._compat import retry_arguments
+from airflow_iceberg_compaction.dag_docs import describe
+from airflow_iceberg_compaction.operators.broken_policy import BrokenPolicyOperator
 from airflow_iceberg_compaction.operators.maintenance import IcebergMaintenanceOperator
 from airflow_iceberg_compaction.operators.report import IcebergReportOperator
 from airflow_iceberg_compaction.params import run_params
-from airflow_iceberg_compaction.policy.loader import load_policy
+from airflow_iceberg_compaction.policy.errors import PolicyError
+from airflow_iceberg_compaction.policy.loader import load_policy, load_policy_isolated
 from airflow_iceberg_compaction.schedules import dag_schedule
 from airflow_iceberg_compaction.sensors.iceberg_health import IcebergHealthSensor
 
@@ -23,24 +26,43 @@ if TYPE_CHECKING:
     from airflow_iceberg_compaction.policy.model import Policy, TablePolicy
 
 DAG_ID_PREFIX = "iceberg_maintenance"
+TAG = "iceberg-maintenance"
 RETRY_DELAY = timedelta(minutes=5)
 
 
-def build_dags(path: str | Path) -> dict[str, DAG]:
+def build_dags(path: str | Path, *, on_error: Literal["raise", "isolate"] = "raise") -> dict[str, DAG]:
     """One Dag per enabled table of the policy file, by Dag id. Put the result into a Dag file's ``globals()``.
 
     When Airflow parses the file to run one task, only the Dag of that task is built.
+
+    :param path: the policy file; give it relative to ``__file__``, so that it is versioned with the Dag file.
+    :param on_error: ``raise`` makes any mistake one import error with all messages; ``isolate`` keeps the valid tables
+        and shows each broken one as a Dag that carries its message. A mistake that all tables share always raises.
     """
-    policy = load_policy(path)
     wanted = get_parsing_context().dag_id
-    dags = {}
-    for table in sorted(policy.tables, key=lambda table: table.name):
-        if table.enabled and wanted in (None, name := dag_id(policy, table.name)):
-            dags[name] = build_dag(policy, table)
-    return dags
+    if wanted is not None and (dag := _build_wanted(path, wanted)) is not None:
+        return {wanted: dag}
+    if on_error == "isolate":
+        policy, errors = load_policy_isolated(path)
+    else:
+        policy, errors = load_policy(path), {}
+    dags = [build_dag(policy, table) for table in policy.tables if table.enabled]
+    dags += [_broken_dag(policy, name, error) for name, error in errors.items()]
+    return {dag.dag_id: dag for dag in sorted(dags, key=lambda dag: dag.dag_id) if wanted in (None, dag.dag_id)}
+
+
+def _build_wanted(path: str | Path, wanted: str) -> DAG | None:
+    """The Dag of a task that is about to run; None when the whole file has to tell what is the matter with it."""
+    table = wanted.removeprefix(f"{DAG_ID_PREFIX}.").partition(".")[2]
+    try:
+        policy = load_policy(path, only=table)
+    except PolicyError:
+        return None
+    return build_dag(policy, table) if dag_id(policy, table) == wanted else None
 
 
 def dag_id(policy: Policy, table: str) -> str:
+    """The id of a table's Dag."""
     return f"{DAG_ID_PREFIX}.{policy.catalog.name}.{table}"
 
 
@@ -53,12 +75,14 @@ def build_dag(policy: Policy, table: str | TablePolicy, **dag_arguments: Any) ->
         "schedule": dag_schedule(policy, settings),
         "catchup": False,
         "max_active_runs": 1,
-        "tags": {"iceberg-maintenance", *settings.tags},
+        "tags": {TAG, *settings.tags},
+        "doc_md": describe(policy, settings.name),
     }
     with DAG(**{**arguments, **dag_arguments}) as dag:
         _add_tasks(policy, settings, parameters=None)
-    # Only now: each task would take a deep copy of the Dag's params, which is most of what a large file costs.
-    dag.params = ParamsDict(run_params())
+    # Only now, and into the dict: each task would take a deep copy of the Dag's params, and each Dag would validate the
+    # same constants again, which is most of what a large file costs.
+    dag.params.update(run_params())
     return dag
 
 
@@ -81,6 +105,21 @@ def iceberg_maintenance(
     with TaskGroup(group_id=group_id) as group:
         _add_tasks(resolved, resolved.table(table), parameters=dict(parameters or {}))
     return group
+
+
+def _broken_dag(policy: Policy, table: str, error: PolicyError) -> DAG:
+    """A Dag that never runs by itself and says what is wrong with its table."""
+    with DAG(
+        # The name is one of the things that can be wrong with a table.
+        dag_id=re.sub(r"[^\w.-]", "_", dag_id(policy, table)),
+        description="The policy of this table cannot be used; see the Dag's documentation.",
+        schedule=None,
+        catchup=False,
+        tags={TAG, "config-error"},
+        doc_md=f"The policy of this table cannot be used:\n\n```\n{error}\n```",
+    ) as dag:
+        BrokenPolicyOperator(task_id="policy_error", message=str(error))
+    return dag
 
 
 def _add_tasks(policy: Policy, table: TablePolicy, parameters: Mapping[str, Any] | None) -> None:
