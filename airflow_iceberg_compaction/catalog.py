@@ -109,7 +109,7 @@ class CatalogConfig:
                 _check_answers(self.properties.get("uri", ""))
             return load_catalog(self.name, **{**self.properties, "type": self.kind})
         except Exception as error:
-            raise self._unreachable(error) from error
+            raise self.unreachable(error) from error
 
     def load_table(self, table: str, catalog: Catalog | None = None) -> Table:
         """Load ``namespace.name``; a dead catalog and a missing table are different errors."""
@@ -126,9 +126,10 @@ class CatalogConfig:
         except CatalogUnreachableError:
             raise
         except Exception as error:
-            raise self._unreachable(error) from error
+            raise self.unreachable(error) from error
 
-    def _unreachable(self, error: Exception) -> CatalogUnreachableError:
+    def unreachable(self, error: Exception) -> CatalogUnreachableError:
+        """What to raise when the catalog failed to answer; without its secrets."""
         first_line = next(iter(str(error).splitlines()), "")
         return CatalogUnreachableError(
             self.redact(

@@ -66,7 +66,7 @@ def known_keys(model: type[BaseModel], location: Location) -> list[str]:
         if current is None:
             return []
         field = current.model_fields.get(str(step))
-        current = _model_in(field.annotation) if field else None
+        current = model_in(field.annotation) if field else None
     return list(current.model_fields) if current else []
 
 
@@ -135,10 +135,10 @@ def _join(words: list[str], last: str = ", ") -> str:
     return last.join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
     """The model inside ``X``, ``X | None``, ``Annotated[X, ...]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
-        return next(filter(None, map(_model_in, typing.get_args(annotation))), None)
+        return next(filter(None, map(model_in, typing.get_args(annotation))), None)
     return None
