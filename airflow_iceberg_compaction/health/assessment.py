@@ -92,8 +92,8 @@ def assess(
         manifests = list_manifests(table.io, snapshot)
         facts["metadata"] = _metadata_health(table, manifests)
         measure = measure_of(metadata, policy, manifests)
-        reader = SummaryReader(table.io, measure, snapshot_facts(metadata), cache, progress or _silent)
-        totals = _add_up(reader, manifests, unpartitioned_spec_ids(specs))
+        with SummaryReader(table.io, measure, snapshot_facts(metadata), cache, progress or _silent) as reader:
+            totals = _add_up(reader, manifests, unpartitioned_spec_ids(specs))
     except HealthError as error:
         return TableHealth(**facts, cannot_judge=str(error))
     return TableHealth(

@@ -140,6 +140,8 @@ class ManifestCache:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         database = sqlite3.connect(self.path, timeout=5)
         try:
+            # What a power cut damages, checksums find: no write has to wait for the disk.
+            database.execute("PRAGMA synchronous = OFF")
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version != VERSION:
                 self._create(database)

@@ -22,7 +22,6 @@ from airflow_iceberg_compaction.health.manifests import (
     UPPER_BOUNDS,
     VALUE_COUNTS,
     Manifest,
-    PartitionReader,
     Projection,
     fetch,
     list_manifests,
@@ -127,11 +126,11 @@ def _entries(
 ) -> Iterator[tuple[Any, ...]]:
     """(key, sequence number, projected fields but the partition ...) of live entries in wanted partitions."""
     data = fetch(table.io, manifest.path)
-    partition_of = PartitionReader(data, manifest.path, spec_fields[manifest.spec_id])
-    for _, sequence, values, *fields in live_entries(manifest, data, projection):
-        key = (manifest.spec_id, partition_of(values))
-        if wanted is None or key in wanted:
-            yield key, sequence, *fields
+    for entries in live_entries(manifest, data, projection, spec_fields[manifest.spec_id]):
+        for _, sequence, partition, *fields in entries:
+            key = (manifest.spec_id, partition)
+            if wanted is None or key in wanted:
+                yield key, sequence, *fields
 
 
 def _fields_of_all_schemas(table: Table) -> dict[int, NestedField]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_iceberg_compaction.health.avro import AvroFile, Wanted
 from airflow_iceberg_compaction.health.errors import ManifestError
-from airflow_iceberg_compaction.health.model import PartitionTuple
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -113,43 +112,55 @@ class Projection:
         )
 
 
-def live_entries(manifest: Manifest, data: bytes, projection: Projection) -> Iterator[tuple[Any, ...]]:
-    """(adding snapshot, data sequence number, projected fields ...) of every live entry; raises `ManifestError`.
+def live_entries(
+    manifest: Manifest,
+    data: bytes,
+    projection: Projection,
+    spec_field_ids: tuple[int, ...],
+    *,
+    checked: bool = True,
+) -> Iterator[list[tuple[Any, ...]]]:
+    """(adding snapshot, data sequence number, projected fields ...) of every live entry, some at a time.
 
-    Both numbers are inherited from the manifest list where the entry leaves them out, as the specification asks.
+    Both numbers are inherited from the manifest list where the entry leaves them out, as the specification asks. The
+    first projected field must be the partition; its values come in the order of ``spec_field_ids``. Raises
+    `ManifestError`. ``checked`` is that of `AvroFile.records`.
     """
-    seen = 0
-    for block in AvroFile.parse(manifest.path, data).records(projection.wanted()):
+    file = AvroFile.parse(manifest.path, data)
+    order = _partition_order(file, spec_field_ids)
+    own_snapshot, own_sequence = manifest.snapshot_id, manifest.sequence_number
+    live = 0
+    for block in file.records(projection.wanted(), checked=checked):
+        entries: list[tuple[Any, ...]] = []
         for status, snapshot, sequence, *fields in block:
             if status == DELETED:
                 continue
-            seen += 1
             if sequence is None:
-                if status != ADDED and manifest.sequence_number != 0:
+                if status != ADDED and own_sequence != 0:
                     raise ManifestError(manifest.path, "an entry that is not new has no sequence number")
-                sequence = manifest.sequence_number
-            yield manifest.snapshot_id if snapshot is None else snapshot, sequence, *fields
+                sequence = own_sequence
+            if order is not None:
+                fields[0] = tuple([None if position is None else fields[0][position] for position in order])
+            entries.append((own_snapshot if snapshot is None else snapshot, sequence, *fields))
+        live += len(entries)
+        yield entries
     # A file that was cut off between two blocks is a valid Avro file; only the manifest list knows better.
-    if manifest.live_files is not None and seen < manifest.live_files:
+    if manifest.live_files is not None and live < manifest.live_files:
         raise ManifestError(
-            manifest.path, f"it has {seen} live entries where the manifest list promises {manifest.live_files}"
+            manifest.path, f"it has {live} live entries where the manifest list promises {manifest.live_files}"
         )
 
 
-class PartitionReader:
-    """Puts partition values, which a manifest writes in its own order, into the order of the spec."""
-
-    def __init__(self, data: bytes, path: str, spec_field_ids: tuple[int, ...]) -> None:
-        written = _partition_field_ids(AvroFile.parse(path, data).schema_text)
-        self.positions: tuple[int | None, ...] | None = None
-        if written != spec_field_ids:
-            found = {field_id: position for position, field_id in enumerate(written)}
-            self.positions = tuple(found.get(field_id) for field_id in spec_field_ids)
-
-    def __call__(self, values: PartitionTuple) -> PartitionTuple:
-        if self.positions is None:
-            return values
-        return tuple(None if position is None else values[position] for position in self.positions)
+def _partition_order(file: AvroFile, spec_field_ids: tuple[int, ...]) -> tuple[int | None, ...] | None:
+    """Where the manifest keeps each field of its spec, None when both agree on the order."""
+    try:
+        written = _partition_field_ids(file.schema_text)
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise ManifestError(file.path, "its schema has no partition") from error
+    if written == spec_field_ids:
+        return None
+    positions = {field_id: position for position, field_id in enumerate(written)}
+    return tuple(positions.get(field_id) for field_id in spec_field_ids)
 
 
 @functools.lru_cache(maxsize=256)

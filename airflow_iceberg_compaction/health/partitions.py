@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from airflow_iceberg_compaction.health.clustering import Ranges
 from airflow_iceberg_compaction.health.model import PartitionHealth, PartitionTuple
-from airflow_iceberg_compaction.health.summary import DataRow, DeleteRow, Summary, latest
+from airflow_iceberg_compaction.health.summary import UNKNOWN, DataRow, DeleteRow, Summary
 
 Key = tuple[int, PartitionTuple]
 
@@ -119,8 +119,8 @@ class Totals:
                 equality_delete_rows=deletes.equality_rows,
                 applied_delete_files=delete_files - deletes.dangling,
                 dangling_delete_files=deletes.dangling,
-                newest_file_ms=data.newest_ms,
-                last_compaction_ms=data.compacted_ms,
+                newest_file_ms=None if data.newest_ms == UNKNOWN else data.newest_ms,
+                last_compaction_ms=None if data.compacted_ms == UNKNOWN else data.compacted_ms,
             )
 
     def clustering_debt(self) -> float | None:
@@ -142,8 +142,8 @@ def _add(total: DataRow, row: DataRow) -> None:
     total.small_bytes += row.small_bytes
     total.oversized_files += row.oversized_files
     total.min_sequence = min(total.min_sequence, row.min_sequence)
-    total.newest_ms = latest(total.newest_ms, row.newest_ms)
-    total.compacted_ms = latest(total.compacted_ms, row.compacted_ms)
+    total.newest_ms = max(total.newest_ms, row.newest_ms)
+    total.compacted_ms = max(total.compacted_ms, row.compacted_ms)
     for bucket, count in row.histogram.items():
         total.histogram[bucket] = total.histogram.get(bucket, 0) + count
     if row.ranges is not None:

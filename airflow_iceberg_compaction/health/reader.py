@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from airflow_iceberg_compaction.health.cache import entry_name
 from airflow_iceberg_compaction.health.manifests import Manifest, fetch
 from airflow_iceberg_compaction.health.summary import Measure, SnapshotFact, Summary, dump, load, summarize
+from airflow_iceberg_compaction.health.worker import WorkerPool
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -17,11 +19,14 @@ if TYPE_CHECKING:
     from airflow_iceberg_compaction.health.cache import ManifestCache
 
 FETCH_THREADS = 8
-CACHE_BATCH = 64
+BATCH = 256  # manifests looked up in the cache, and written to it, at a time
+MAX_BYTES_IN_FLIGHT = 32 * 1024 * 1024
+MIN_BYTES_FOR_WORKERS = 24 * 1024 * 1024  # below, starting processes costs more than they save
+MAX_WORKERS = 4
 
 
 class SummaryReader:
-    """Reads summaries in the order asked for, and counts how it came by them."""
+    """Reads summaries in the order asked for, and counts how it came by them. Close it when done."""
 
     def __init__(
         self,
@@ -30,59 +35,87 @@ class SummaryReader:
         log: Mapping[int, SnapshotFact],
         cache: ManifestCache | None,
         progress: Callable[[int, int], None],
+        workers: int | None = None,
     ) -> None:
         self._io = io
         self._measure = measure
         self._log = log
         self._cache = cache
         self._progress = progress
+        self._worker_count = min(MAX_WORKERS, len(os.sched_getaffinity(0))) if workers is None else workers
+        self._workers: WorkerPool | None = None
         self.read = 0
         self.cached = 0
 
+    def __enter__(self) -> SummaryReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._workers is not None:
+            self._workers.close()
+
     def summaries(self, manifests: Sequence[Manifest]) -> Iterator[tuple[Manifest, Summary]]:
         """One summary for each manifest; raises `ManifestError`. At most a batch of them is in memory at a time."""
-        for start in range(0, len(manifests), CACHE_BATCH):
-            batch = manifests[start : start + CACHE_BATCH]
+        for start in range(0, len(manifests), BATCH):
+            batch = manifests[start : start + BATCH]
             known = self._recall(batch)
-            missing = [manifest for manifest in batch if manifest.path not in known]
-            fresh = self._count(missing)
+            fresh = self._count([manifest for manifest in batch if manifest.path not in known])
+            counted: dict[str, dict[str, bytes]] = {}
             for manifest in batch:
                 if manifest.path in known:
                     self.cached += 1
-                    yield manifest, known.pop(manifest.path)
+                    yield manifest, load(known.pop(manifest.path))
                 else:
                     self.read += 1
-                    yield manifest, next(fresh)
+                    summary = next(fresh)
+                    if self._cache is not None:
+                        measure = self._measure.key(manifest.spec_id)
+                        counted.setdefault(measure, {})[entry_name(manifest)] = dump(summary)
+                    yield manifest, summary
                 self._progress(self.read + self.cached, len(manifests))
+            if self._cache is not None:
+                for measure, values in counted.items():
+                    self._cache.put(values, measure)
 
-    def _recall(self, manifests: Sequence[Manifest]) -> dict[str, Summary]:
+    def _recall(self, manifests: Sequence[Manifest]) -> dict[str, bytes]:
         if self._cache is None:
             return {}
-        found: dict[str, Summary] = {}
+        found: dict[str, bytes] = {}
         for spec_id in {manifest.spec_id for manifest in manifests}:
             names = {entry_name(m): m.path for m in manifests if m.spec_id == spec_id}
-            for name, value in self._cache.get(list(names), self._measure.key(spec_id)).items():
-                found[names[name]] = load(value)
+            values = self._cache.get(list(names), self._measure.key(spec_id))
+            found.update((names[name], value) for name, value in values.items())
         return found
 
     def _count(self, manifests: Sequence[Manifest]) -> Iterator[Summary]:
         """Summaries of ``manifests`` in order; while one is counted the next ones are on their way."""
         if not manifests:
             return
+        if (
+            self._workers is None
+            and self._worker_count > 1
+            and sum(m.length for m in manifests) > MIN_BYTES_FOR_WORKERS
+        ):
+            self._workers = WorkerPool(self._worker_count, self._measure, self._log)
         with ThreadPoolExecutor(min(FETCH_THREADS, len(manifests)), thread_name_prefix="manifest") as threads:
-            waiting: deque[tuple[Manifest, Future[bytes]]] = deque()
-            remaining = iter(manifests)
+            waiting: deque[tuple[int, Future[Summary]]] = deque()
+            bytes_in_flight = 0
+            remaining = deque(manifests)
             try:
-                while True:
-                    while len(waiting) < FETCH_THREADS and (manifest := next(remaining, None)) is not None:
-                        waiting.append((manifest, threads.submit(fetch, self._io, manifest.path)))
-                    if not waiting:
-                        return
-                    manifest, data = waiting.popleft()
-                    summary = summarize(manifest, data.result(), self._measure, self._log)
-                    if self._cache is not None:
-                        self._cache.put({entry_name(manifest): dump(summary)}, self._measure.key(manifest.spec_id))
-                    yield summary
+                while remaining or waiting:
+                    while remaining and (not waiting or bytes_in_flight + remaining[0].length <= MAX_BYTES_IN_FLIGHT):
+                        manifest = remaining.popleft()
+                        bytes_in_flight += manifest.length
+                        waiting.append((manifest.length, threads.submit(self._summarize, manifest)))
+                    length, summary = waiting.popleft()
+                    yield summary.result()
+                    bytes_in_flight -= length
             finally:
-                for _, data in waiting:
-                    data.cancel()
+                for _, summary in waiting:
+                    summary.cancel()
+
+    def _summarize(self, manifest: Manifest) -> Summary:
+        data = fetch(self._io, manifest.path)
+        if self._workers is not None:
+            return self._workers.summarize(manifest, data)
+        return summarize(manifest, data, self._measure, self._log)

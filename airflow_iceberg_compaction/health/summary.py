@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -31,7 +31,6 @@ from airflow_iceberg_compaction.health.manifests import (
     REFERENCED_DATA_FILE,
     UPPER_BOUNDS,
     Manifest,
-    PartitionReader,
     Projection,
     live_entries,
 )
@@ -68,6 +67,9 @@ class SnapshotFact:
     is_ours: bool  # carries our stamp
 
 
+UNKNOWN = -1  # a time that no known snapshot tells; earlier than any
+
+
 @dataclass(slots=True)
 class DataRow:
     files: int = 0
@@ -77,8 +79,8 @@ class DataRow:
     small_bytes: int = 0
     oversized_files: int = 0
     min_sequence: int = 2**63 - 1
-    newest_ms: int | None = None
-    compacted_ms: int | None = None
+    newest_ms: int = UNKNOWN
+    compacted_ms: int = UNKNOWN
     histogram: dict[int, int] = field(default_factory=dict)
     ranges: Ranges | None = None
 
@@ -104,11 +106,26 @@ class Summary:
     path_hashes: array[int] = field(default_factory=lambda: array("Q"))
 
 
-def summarize(manifest: Manifest, data: bytes, measure: Measure, log: Mapping[int, SnapshotFact]) -> Summary:
-    """Counts the live entries of one manifest; raises `ManifestError`."""
+def summarize(
+    manifest: Manifest, data: bytes, measure: Measure, log: Mapping[int, SnapshotFact], *, checked: bool = True
+) -> Summary:
+    """Counts the live entries of one manifest; raises `ManifestError`. ``checked`` is that of `AvroFile.records`."""
     if manifest.holds_deletes:
         return _summarize_deletes(manifest, data, measure)
-    return _summarize_data(manifest, data, measure, log)
+    summary = Summary()
+    times = {
+        snapshot: (UNKNOWN if fact.is_rewrite else fact.timestamp_ms, fact.timestamp_ms if fact.is_ours else UNKNOWN)
+        for snapshot, fact in log.items()
+    }
+    for entries in live_entries(
+        manifest, data, _data_projection(measure), measure.spec_fields[manifest.spec_id], checked=checked
+    ):
+        _count_files(summary, entries, measure, times)
+        if measure.with_paths:
+            summary.path_hashes.extend([path_hash(entry[5]) for entry in entries])
+        if measure.order_column is not None:
+            _add_ranges(summary, entries, measure)
+    return summary
 
 
 def path_hash(path: str) -> int:
@@ -116,21 +133,23 @@ def path_hash(path: str) -> int:
     return int.from_bytes(hashlib.blake2b(path.encode(), digest_size=8).digest(), "little")
 
 
-def _summarize_data(manifest: Manifest, data: bytes, measure: Measure, log: Mapping[int, SnapshotFact]) -> Summary:
-    summary = Summary()
-    rows = summary.data
-    partition_of = PartitionReader(data, manifest.path, measure.spec_fields[manifest.spec_id])
-    small_below, oversized_above = measure.small_below_bytes, measure.oversized_above_bytes
+def _data_projection(measure: Measure) -> Projection:
     fields: tuple[int, ...] = (PARTITION, RECORD_COUNT, FILE_SIZE)
     if measure.with_paths:
         fields += (FILE_PATH,)
-    if measure.order_column is not None:
-        fields += (LOWER_BOUNDS, UPPER_BOUNDS)
-    ordered = measure.order_column is not None
-    bounds = _bound_reader(measure)
-    columns = frozenset(() if measure.order_column is None else (measure.order_column,))
-    for snapshot, sequence, values, records, size, *rest in live_entries(manifest, data, Projection(fields, columns)):
-        partition = partition_of(values)
+    if measure.order_column is None:
+        return Projection(fields)
+    return Projection((*fields, LOWER_BOUNDS, UPPER_BOUNDS), frozenset({measure.order_column}))
+
+
+def _count_files(
+    summary: Summary, entries: list[tuple[Any, ...]], measure: Measure, times: Mapping[int, tuple[int, int]]
+) -> None:
+    """The innermost loop of an assessment: once for every file of the table."""
+    rows = summary.data
+    small_below, oversized_above = measure.small_below_bytes, measure.oversized_above_bytes
+    unknown = (UNKNOWN, UNKNOWN)
+    for snapshot, sequence, partition, records, size, *_ in entries:
         row = rows.get(partition)
         if row is None:
             row = rows[partition] = DataRow()
@@ -140,58 +159,46 @@ def _summarize_data(manifest: Manifest, data: bytes, measure: Measure, log: Mapp
         if size < small_below:
             row.small_files += 1
             row.small_bytes += size
-        elif size > oversized_above:
+        if size > oversized_above:
             row.oversized_files += 1
         if sequence < row.min_sequence:
             row.min_sequence = sequence
-        bucket = size.bit_length() - 1 if size > 0 else 0
-        row.histogram[bucket] = row.histogram.get(bucket, 0) + 1
-        fact = log.get(snapshot)
-        if fact is not None:
-            if fact.is_ours:
-                row.compacted_ms = latest(row.compacted_ms, fact.timestamp_ms)
-            if not fact.is_rewrite:
-                row.newest_ms = latest(row.newest_ms, fact.timestamp_ms)
-        if measure.with_paths:
-            summary.path_hashes.append(path_hash(rest[0]))
-        if ordered:
-            if row.ranges is None:
-                row.ranges = Ranges()
-            row.ranges.add(bounds(rest[-2]), bounds(rest[-1]))
-    return summary
+        bucket = size.bit_length() - 1 if size else 0
+        histogram = row.histogram
+        histogram[bucket] = histogram.get(bucket, 0) + 1
+        added, compacted = times.get(snapshot, unknown)
+        if added > row.newest_ms:
+            row.newest_ms = added
+        if compacted > row.compacted_ms:
+            row.compacted_ms = compacted
 
 
-def latest(a: int | None, b: int | None) -> int | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return max(a, b)
-
-
-def _bound_reader(measure: Measure) -> Callable[[Mapping[int, bytes] | None], Any]:
-    if measure.order_column is None:
-        return lambda _: None
+def _add_ranges(summary: Summary, entries: list[tuple[Any, ...]], measure: Measure) -> None:
     from pyiceberg.conversions import from_bytes
 
     column, kind = measure.order_column, primitive_type(measure.order_type)
-
-    def read(bounds: Mapping[int, bytes] | None) -> Any:
-        value = None if bounds is None else bounds.get(column)
-        return None if value is None else from_bytes(kind, value)
-
-    return read
+    for entry in entries:
+        row = summary.data[entry[2]]
+        low, high = ((bounds or {}).get(column) for bounds in entry[-2:])
+        if row.ranges is None:
+            row.ranges = Ranges()
+        if low is None or high is None:
+            row.ranges.add(None, None)
+        else:
+            row.ranges.add(from_bytes(kind, low), from_bytes(kind, high))
 
 
 def _summarize_deletes(manifest: Manifest, data: bytes, measure: Measure) -> Summary:
     summary = Summary()
-    partition_of = PartitionReader(data, manifest.path, measure.spec_fields[manifest.spec_id])
     fields = (
         PARTITION, RECORD_COUNT, FILE_SIZE, CONTENT, FILE_FORMAT, LOWER_BOUNDS, UPPER_BOUNDS,
         REFERENCED_DATA_FILE, CONTENT_SIZE,
     )  # fmt: skip
     projection = Projection(fields, frozenset({PATH_COLUMN}))
-    for entry in live_entries(manifest, data, projection):
-        _, sequence, values, records, size, content, file_format, lower, upper, referenced, content_size = entry
-        row = summary.deletes.setdefault(partition_of(values), DeleteRow())
+    blocks = live_entries(manifest, data, projection, measure.spec_fields[manifest.spec_id])
+    for entry in (entry for block in blocks for entry in block):
+        _, sequence, partition, records, size, content, file_format, lower, upper, referenced, content_size = entry
+        row = summary.deletes.setdefault(partition, DeleteRow())
         if content == EQUALITY_DELETES:
             row.equality_files += 1
             row.equality_rows += records
