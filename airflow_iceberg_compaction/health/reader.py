@@ -9,8 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.health.cache import entry_name
+from airflow_iceberg_compaction.health.encoding import dump_summary, load_summary
 from airflow_iceberg_compaction.health.manifests import Manifest, fetch
-from airflow_iceberg_compaction.health.summary import Measure, SnapshotFact, Summary, dump, load, summarize
+from airflow_iceberg_compaction.health.summary import Measure, SnapshotFact, Summary, summarize
 from airflow_iceberg_compaction.health.worker import WorkerPool
 
 if TYPE_CHECKING:
@@ -64,13 +65,13 @@ class SummaryReader:
             for manifest in batch:
                 if manifest.path in known:
                     self.cached += 1
-                    yield manifest, load(known.pop(manifest.path))
+                    yield manifest, load_summary(known.pop(manifest.path))
                 else:
                     self.read += 1
                     summary = next(fresh)
                     if self._cache is not None:
                         measure = self._measure.key(manifest.spec_id)
-                        counted.setdefault(measure, {})[entry_name(manifest)] = dump(summary)
+                        counted.setdefault(measure, {})[entry_name(manifest)] = dump_summary(summary)
                     yield manifest, summary
                 self._progress(self.read + self.cached, len(manifests))
             if self._cache is not None:

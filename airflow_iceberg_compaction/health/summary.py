@@ -1,20 +1,15 @@
 """What one manifest adds to the health of each partition: small, mergeable, and the same however often it is read.
 
-A summary is all that stage 1 keeps of a manifest and all that the cache stores; its JSON form is also what decoding
-processes send back.
+A summary is all that stage 1 keeps of a manifest and all that the cache stores.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 from airflow_iceberg_compaction.health.clustering import Ranges
 from airflow_iceberg_compaction.health.manifests import (
@@ -34,7 +29,7 @@ from airflow_iceberg_compaction.health.manifests import (
     Projection,
     live_entries,
 )
-from airflow_iceberg_compaction.health.model import NAN, PartitionTuple
+from airflow_iceberg_compaction.health.model import PartitionTuple
 from airflow_iceberg_compaction.health.types import primitive_type
 
 
@@ -50,12 +45,15 @@ class Measure:
     with_paths: bool = False  # remember which data files there are, so that orphaned deletion vectors can be told
 
     def key(self, spec_id: int) -> str:
-        """Identifies the measure of manifests of ``spec_id`` in the cache."""
-        fields = ".".join(map(str, self.spec_fields[spec_id]))
-        return (
-            f"{self.small_below_bytes}/{self.oversized_above_bytes}/{fields}/{self.order_column}/{self.order_type}/"
-            f"{int(self.with_paths)}"
-        )
+        """Identifies what is counted in manifests of ``spec_id``."""
+        return f"{self._sizes_and_order()}/{self.spec_fields[spec_id]}/{int(self.with_paths)}"
+
+    def table_key(self) -> str:
+        """Identifies what is counted in a whole snapshot."""
+        return f"{self._sizes_and_order()}/{sorted(self.spec_fields.items())}"
+
+    def _sizes_and_order(self) -> str:
+        return f"{self.small_below_bytes}/{self.oversized_above_bytes}/{self.order_column}/{self.order_type}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,76 +231,3 @@ def referenced_file(
     low = (lower or {}).get(PATH_COLUMN)
     high = (upper or {}).get(PATH_COLUMN)
     return low.decode("utf-8") if low is not None and low == high else None
-
-
-# ------------------------------------------------------------------------------------------------------------ JSON form
-
-
-def dump(summary: Summary) -> bytes:
-    """``load(dump(x)) == x``; NaN comes back as the one `NAN`."""
-    data = [
-        [
-            [encode_value(v) for v in partition], row.files, row.bytes, row.rows, row.small_files, row.small_bytes,
-            row.oversized_files, row.min_sequence, row.newest_ms, row.compacted_ms, list(row.histogram.items()),
-            None if row.ranges is None else row.ranges.dump(encode_value),
-        ]
-        for partition, row in summary.data.items()
-    ]  # fmt: skip
-    deletes = [
-        [
-            [encode_value(v) for v in partition], row.position_files, row.file_scoped_files, row.equality_files,
-            row.vectors, row.bytes, row.position_rows, row.equality_rows, list(row.position_sequences.items()),
-            list(row.equality_sequences.items()), row.vector_targets,
-        ]
-        for partition, row in summary.deletes.items()
-    ]  # fmt: skip
-    paths = base64.b64encode(summary.path_hashes.tobytes()).decode("ascii")
-    return json.dumps([data, deletes, paths], separators=(",", ":"), allow_nan=False).encode("utf-8")
-
-
-def load(text: bytes) -> Summary:
-    data, deletes, paths = json.loads(text)
-    hashes = array("Q")
-    hashes.frombytes(base64.b64decode(paths))
-    summary = Summary(path_hashes=hashes)
-    for partition, *numbers, histogram, ranges in data:
-        row = summary.data[tuple([decode_value(v) for v in partition])] = DataRow(*numbers)
-        row.histogram = dict(histogram)
-        row.ranges = None if ranges is None else Ranges.load(ranges, decode_value)
-    for partition, *numbers, positions, equalities, targets in deletes:
-        deleted = summary.deletes[tuple([decode_value(v) for v in partition])] = DeleteRow(*numbers)
-        deleted.position_sequences = dict(positions)
-        deleted.equality_sequences = dict(equalities)
-        deleted.vector_targets = [(sequence, target) for sequence, target in targets]
-    return summary
-
-
-def encode_value(value: Any) -> Any:
-    """A partition value or bound as JSON; what JSON has no word for becomes a one-key object."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else {"f": repr(value)}
-    if isinstance(value, bytes):
-        return {"b": value.hex()}
-    if isinstance(value, Decimal):
-        return {"d": str(value)}
-    if isinstance(value, UUID):
-        return {"u": value.hex}
-    raise TypeError(f"{value!r} is no partition value")
-
-
-def decode_value(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    [(kind, text)] = value.items()
-    match kind:
-        case "f":
-            return NAN if text == "nan" else float(text)
-        case "b":
-            return bytes.fromhex(text)
-        case "d":
-            return Decimal(text)
-        case "u":
-            return UUID(text)
-    raise ValueError(f"{value!r} is no partition value")

@@ -18,9 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
+from airflow_iceberg_compaction.health.encoding import dump_summary, load_summary
 from airflow_iceberg_compaction.health.errors import ManifestError
 from airflow_iceberg_compaction.health.manifests import Manifest
-from airflow_iceberg_compaction.health.summary import Measure, SnapshotFact, Summary, dump, load, summarize
+from airflow_iceberg_compaction.health.summary import Measure, SnapshotFact, Summary, summarize
 
 _LENGTH = struct.Struct("<Q")
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +56,7 @@ class WorkerPool:
             self._idle.put(worker)
         if reply[:1] == b"E":
             raise ManifestError(*json.loads(reply[1:]))
-        return load(reply[1:])
+        return load_summary(reply[1:])
 
     def _start(self) -> _Worker:
         worker = _Worker(self._greeting)
@@ -116,7 +117,7 @@ def main() -> None:
     measure, log = _read_greeting(greeting)
     while (header := _receive(requests)) is not None and (data := _receive(requests)) is not None:
         try:
-            reply = b"S" + dump(summarize(Manifest(**json.loads(header)), data, measure, log, checked=False))
+            reply = b"S" + dump_summary(summarize(Manifest(**json.loads(header)), data, measure, log, checked=False))
         except ManifestError as error:
             reply = b"E" + json.dumps([error.path, error.reason]).encode()
         replies.write(_LENGTH.pack(len(reply)))
