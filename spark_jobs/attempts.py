@@ -1,0 +1,157 @@
+"""Where an attempt at a batch writes, and how files that were never published are found and removed.
+
+Every attempt writes under a folder of its own, ``<data>/compacted/<run>/<batch>/<attempt>/``, whose first file lists the
+attempt's inputs. A killed job therefore leaves folders that can be told apart from everything other writers do.
+
+An attempt that died may not be dead: a lost driver can still reach the catalog. Its files are removed only when it can
+never be published any more, because one of its inputs is no longer live (Iceberg then refuses its commit), and was never
+published, because no snapshot carries its stamp.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.context import ATTEMPT_ID, RUN_ID
+from spark_jobs.errors import RefusedError
+from spark_jobs.jvm import first_line
+from spark_jobs.locations import normal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_iceberg_compaction.documents import Plan
+    from spark_jobs.jvm import Group, IcebergTable
+
+FOLDER = "compacted"
+INPUTS = "inputs.txt"
+_CLOCK_SKEW_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True)
+class Attempt:
+    batch_id: str
+    attempt_id: str
+    destination: str
+
+    @classmethod
+    def new(cls, table: IcebergTable, run_id: str, batch_id: str) -> Attempt:
+        attempt_id = uuid.uuid4().hex[:12]
+        return cls(batch_id, attempt_id, f"{run_prefix(table, run_id)}/{_slug(batch_id)}/{attempt_id}")
+
+    @property
+    def inputs_file(self) -> str:
+        return f"{self.destination}/{INPUTS}"
+
+    def begin(self, table: IcebergTable, groups: Iterable[Group]) -> None:
+        """Record the inputs before anything is written."""
+        table.write_text(self.inputs_file, "".join(f"{file.path}\n" for group in groups for file in group.inputs))
+
+    def published(self, table: IcebergTable) -> None:
+        """The record has done its service."""
+        _remove(table, [self.inputs_file])
+
+    def abandon(self, table: IcebergTable) -> str:
+        """Remove everything this attempt wrote. Only for an attempt of this very process that was surely not published."""
+        return discard_folder(table, self.destination)
+
+
+def run_prefix(table: IcebergTable, run_id: str) -> str:
+    return f"{table.data_location}/{FOLDER}/{_slug(run_id)}"
+
+
+def discard_folder(table: IcebergTable, folder: str) -> str:
+    """Delete the files under ``folder``, its record of inputs last; why not, if it could not."""
+    try:
+        files = table.list_files(f"{folder}/")
+    except RefusedError as error:
+        return str(error)
+    return _remove(table, sorted(files, key=lambda path: path.endswith(f"/{INPUTS}")))
+
+
+def clean_leftovers(table: IcebergTable, plan: Plan) -> tuple[int, tuple[str, ...]]:
+    """Remove what former attempts of this run wrote and never published: (files removed, why some were kept)."""
+    table.refresh()  # what others and this very run published meanwhile decides what is left over
+    prefix = run_prefix(table, plan.run_id)
+    try:
+        folders = _attempt_folders(table.list_files(f"{prefix}/"))
+    except RefusedError as error:
+        return 0, (f"leftovers of a killed attempt would stay until the next orphan removal: {error}",)
+    if not folders:
+        return 0, ()
+    if plan.snapshot_id is None or table.snapshot(plan.snapshot_id) is None:
+        return 0, (f"{len(folders)} attempts left files under {prefix}; the snapshot log no longer reaches back to the "
+                   "plan, so they are left to orphan removal",)  # fmt: skip
+    stamped = {
+        s.summary.get(ATTEMPT_ID)
+        for s in table.snapshots_since(plan.created_at_ms - _CLOCK_SKEW_MS)
+        if s.summary.get(RUN_ID) == plan.run_id
+    }
+    live = _live_paths(table)
+    removed, kept = 0, []
+    for folder, files in folders.items():
+        record = next((path for path in files if path.endswith(f"/{INPUTS}")), None)
+        if folder.rpartition("/")[2] in stamped:
+            kept.append(_remove(table, [record]) if record else "")
+            continue
+        reason = _why_keep(table, folder, files, record, live)
+        if not reason:
+            reason = _remove(table, [path for path in files if path != record])
+            reason = reason or _remove(table, [record] if record else [])
+            removed += len(files) - (record is not None)
+        kept.append(reason)
+    return removed, tuple(reason for reason in kept if reason)
+
+
+def _why_keep(table: IcebergTable, folder: str, files: list[str], record: str | None, live: set[str]) -> str:
+    if any(normal(path) in live for path in files):
+        return f"{folder} holds live files"  # published, although its stamp is gone
+    if record is None:
+        return f"{folder} has no record of its inputs, so its files are left to orphan removal"
+    try:
+        inputs = table.read_text(record).splitlines()
+    except Exception as error:
+        return f"the record of inputs in {folder} cannot be read ({first_line(error)}); left to orphan removal"
+    if inputs and all(normal(path) in live for path in inputs):
+        return f"{folder} may still be published by an attempt that is alive; left to orphan removal"
+    return ""
+
+
+def _attempt_folders(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Files by attempt folder: ``.../compacted/<run>/<batch>/<attempt>``."""
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        match = re.match(rf"(.*/{FOLDER}/[^/]+/[^/]+/[0-9a-f]{{12}})/", path)
+        if match:
+            folders.setdefault(match[1], []).append(path)
+    return folders
+
+
+def _live_paths(table: IcebergTable) -> set[str]:
+    head = table.head()
+    if head is None:
+        return set()
+    return {
+        normal(file["file-path"])
+        for chunk in table.data_files(table.everything(), head.snapshot_id, statistics=False)
+        for file in chunk
+    }
+
+
+def _remove(table: IcebergTable, paths: list[str]) -> str:
+    for path in paths:
+        try:
+            table.delete_file(path)
+        except Exception as error:
+            return f"{path} could not be deleted ({first_line(error)}); left to orphan removal"
+    return ""
+
+
+def _slug(text: str) -> str:
+    """A folder name that is readable and as unique as ``text``; hidden names would escape orphan removal."""
+    safe = re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip(".-")[:60] or "run"
+    return safe if safe == text else f"{safe}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

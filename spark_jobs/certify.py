@@ -1,0 +1,150 @@
+"""Bring the laws of `audit` together with the numbers they need: statistics, engine counts, checksums, the new head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_iceberg_compaction.documents import Law
+from spark_jobs import audit
+from spark_jobs.checksum import LINEAGE, checksum, live_rows
+from spark_jobs.jvm import translate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_iceberg_compaction.documents import Batch
+    from spark_jobs.context import Context
+    from spark_jobs.jvm import Group, IcebergTable, SnapshotFacts
+
+
+def before_publish(
+    context: Context, table: IcebergTable, batch: Batch, snapshot_id: int, expression: Any, groups: Sequence[Group]
+) -> tuple[Law, ...]:
+    """Every law of one batch whose files are written but not published."""
+    scope = f"batch {batch.batch_id}"
+    try:
+        sides = _sides(context, table, snapshot_id, expression, groups)
+        laws = audit.check(scope, sides)
+        suspicious = any(law.verdict == "violated" for law in laws)
+        if suspicious or context.plan.rewrite.audit == "checksum":
+            laws = audit.settled(laws, _checksum(context, table, scope, groups))
+            if table.format_version >= 3 and context.plan.rewrite.audit == "checksum":
+                laws = (*laws, *_lineage(context, table, scope, groups))
+        return laws
+    except Exception as error:
+        raise translate(error, f"the audit of {scope} could not be carried out") from error
+
+
+def after_publish(
+    table: IcebergTable, batch: Batch, published: SnapshotFacts, groups: Sequence[Group]
+) -> tuple[Law, ...]:
+    """The commit added and removed exactly what was audited, and its totals follow from its parent's."""
+    scope = f"batch {batch.batch_id}"
+    expected = {
+        "added-data-files": sum(len(g.outputs) for g in groups),
+        "deleted-data-files": sum(len(g.inputs) for g in groups),
+        "added-records": sum(int(f["record-count"]) for g in groups for f in g.outputs),
+        "deleted-records": sum(f.rows for g in groups for f in g.inputs),
+    }
+    found = {key: published.number(key) or 0 for key in expected}
+    wrong = [f"{key} is {found[key]}, {expected[key]} were audited" for key in expected if found[key] != expected[key]]
+    laws = [_law("published_files", scope, expected, found, wrong)]
+    table.refresh()
+    parent = None if published.parent_id is None else table.snapshot(published.parent_id)
+    rows_then = None if parent is None else parent.number("total-records")
+    rows_now = published.number("total-records")
+    if rows_then is None or rows_now is None:
+        detail = "the parent snapshot or the totals of the snapshot summary are gone"
+        laws.append(
+            Law(name="head_rows", scope=scope, before=rows_then, after=rows_now, verdict="not_checked",
+                checked="after_publish", detail=detail)
+        )  # fmt: skip
+    else:
+        # The parent is what others had committed by then: its rows and ours make the new head, and nothing else.
+        due = rows_then + expected["added-records"] - expected["deleted-records"]
+        wrong = [] if due == rows_now else [f"{rows_then} rows before, {due} due, {rows_now} found"]
+        laws.append(_law("head_rows", scope, due, rows_now, wrong))
+    return tuple(laws)
+
+
+def _sides(
+    context: Context, table: IcebergTable, snapshot_id: int, expression: Any, groups: Sequence[Group]
+) -> list[audit.GroupSides]:
+    columns = audit.columns_of(table.schema(), table.properties)
+    before = {group.index: audit.Side(columns) for group in groups}
+    group_of = {file.path: group.index for group in groups for file in group.inputs}
+    for chunk in table.data_files(expression, snapshot_id, statistics=True):
+        for file in chunk:
+            index = group_of.get(file["file-path"])
+            if index is not None:
+                before[index].add(file)
+    live = _live_rows(context, table, groups)
+    sides = []
+    for group in groups:
+        after = audit.Side(columns)
+        for file in group.outputs:
+            after.add(file)
+        sides.append(
+            audit.GroupSides(
+                index=group.index,
+                before=before[group.index],
+                after=after,
+                live_rows=live[group.index],
+                has_deletes=bool(group.deletes),
+            )
+        )
+    return sides
+
+
+def _live_rows(context: Context, table: IcebergTable, groups: Sequence[Group]) -> dict[int, int]:
+    """Rows per group that no delete removes. A deletion vector knows its own count; other deletes overlap: Spark counts."""
+    stored = {g.index: sum(file.rows for file in g.inputs) for g in groups}
+    counted = [g for g in groups if not all(delete.is_dv for delete in g.deletes)]
+    live = {g.index: stored[g.index] - sum(delete.rows for delete in g.deletes) for g in groups if g not in counted}
+    if counted:
+        live |= dict.fromkeys((g.index for g in counted), 0)
+        group_of = {file.path: g.index for g in counted for file in g.inputs}
+        with context.gateway.rows_of(table, context.gateway.tasks_of_inputs(counted)) as rows:
+            for path, count in live_rows(rows).items():
+                live[group_of[path]] += count
+    return live
+
+
+def _checksum(context: Context, table: IcebergTable, scope: str, groups: Sequence[Group]) -> Law:
+    gateway = context.gateway
+    with gateway.rows_of(table, gateway.tasks_of_inputs(groups)) as rows:
+        before = checksum(rows)
+    with gateway.rows_of(table, gateway.tasks_of_outputs(table, groups)) as rows:
+        after = checksum(rows)
+    wrong = [] if before == after else [f"{before.rows} rows became {after.rows}, or their content changed"]
+    return _law("checksum", scope, str(before), str(after), wrong, checked_before=True)
+
+
+def _lineage(context: Context, table: IcebergTable, scope: str, groups: Sequence[Group]) -> tuple[Law, ...]:
+    """Row ids and last-updated numbers of a v3 table survive the rewrite."""
+    gateway = context.gateway
+    paths = [f["file-path"] for g in groups for f in g.outputs]
+    formats = {f["file-format"].lower() for g in groups for f in g.outputs}
+    if formats != {"parquet"}:
+        return ()
+    with gateway.rows_of(table, gateway.tasks_of_inputs(groups)) as rows:
+        if not set(LINEAGE) <= set(rows.columns):
+            return ()
+        before = checksum(rows, list(LINEAGE))
+    # Iceberg's reader derives lineage from committed sequence numbers, which these files do not have yet: read the
+    # columns as they are stored.
+    after = checksum(gateway.spark.read.parquet(*paths), list(LINEAGE))
+    wrong = [] if before == after else ["row ids or last-updated sequence numbers changed"]
+    return (_law("row_lineage", scope, str(before), str(after), wrong, checked_before=True),)
+
+
+def _law(name: str, scope: str, before: Any, after: Any, wrong: list[str], *, checked_before: bool = False) -> Law:
+    return Law(
+        name=name,
+        scope=scope,
+        before=before,
+        after=after,
+        verdict="violated" if wrong else "held",
+        checked="before_publish" if checked_before else "after_publish",
+        detail="; ".join(wrong),
+    )

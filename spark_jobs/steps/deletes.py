@@ -1,0 +1,64 @@
+"""Delete files that no data rewrite will remove: dangling ones go, small position deletes are packed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from airflow_iceberg_compaction.documents import StepResult
+from spark_jobs.jvm import each
+from spark_jobs.steps import metadata
+
+if TYPE_CHECKING:
+    from airflow_iceberg_compaction.documents import Law
+    from spark_jobs.context import Context
+    from spark_jobs.jvm import SnapshotFacts
+
+# An empty delete carries nothing to attach, so the two actions below may not change any data file: that is the law.
+
+
+def run(context: Context) -> StepResult:
+    """Remove dangling delete files, then rewrite position deletes, as the plan asks."""
+    started = time.monotonic()
+    section = context.plan.delete_files
+    removed = rewritten = added = 0
+    snapshots: list[SnapshotFacts] = []
+    laws: list[Law] = []
+    if section.rewrite_position_deletes:
+
+        def pack(stamps: dict[str, str]) -> None:
+            nonlocal rewritten, added
+            action = context.gateway.action("rewritePositionDeletes", context.load_table())
+            metadata.configure(action, section.options, stamps)
+            result = action.execute()
+            rewritten, added = int(result.rewrittenDeleteFilesCount()), int(result.addedDeleteFilesCount())
+
+        snapshots += metadata.commit(context, "delete_files", "position-deletes", pack)
+    if section.remove_dangling:
+
+        def drop(stamps: dict[str, str]) -> None:
+            nonlocal removed
+            action = context.gateway.action("removeDanglingDeleteFiles", context.load_table())
+            metadata.configure(action, {}, stamps)
+            removed = sum(1 for _ in each(action.execute().removedDeleteFiles()))
+
+        snapshots += metadata.commit(context, "delete_files", "dangling-deletes", drop)
+    table = context.load_table()
+    for snapshot in snapshots:
+        laws += metadata.data_untouched(table, snapshot)
+    gone = removed + rewritten - added
+    broken = [law.detail for law in laws if law.verdict == "violated"]
+    return StepResult(
+        section="delete_files",
+        outcome="failed" if broken else "succeeded" if snapshots or gone else "nothing_to_do",
+        reason="; ".join(broken) or ("" if gone else "Iceberg found no delete file to remove or to pack"),
+        snapshots=tuple(s.snapshot_id for s in snapshots),
+        duration_ms=int((time.monotonic() - started) * 1000),
+        numbers={
+            "delete_files_removed": gone,
+            "dangling_delete_files_removed": removed,
+            "position_delete_files_rewritten": rewritten,
+            "position_delete_files_added": added,
+        },
+        laws=tuple(laws),
+    )

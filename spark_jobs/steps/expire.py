@@ -1,0 +1,100 @@
+"""Snapshots: exactly the ones the plan predicted, as far as they may still go."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from airflow_iceberg_compaction.documents import Law, StepResult
+from spark_jobs.errors import ConflictError
+from spark_jobs.jvm import translate
+from spark_jobs.progress import note
+
+if TYPE_CHECKING:
+    from spark_jobs.context import Context
+    from spark_jobs.jvm import IcebergTable
+
+_BEFORE_ANYTHING_MS = 1  # an age rule that no snapshot meets: only the ids we name may go
+
+
+def run(context: Context) -> StepResult:
+    """Expire the planned snapshots that Iceberg's own retention rules still let go, and delete what only they held."""
+    started = time.monotonic()
+    section = context.plan.expire
+    table = context.load_table()
+    present = table.snapshot_ids()
+    planned = set(section.snapshots) & present
+    allowed = table.would_expire(section.older_than_ms, section.retain_last)
+    chosen = sorted(planned & allowed)
+    remarks = []
+    if planned - allowed:
+        remarks.append(f"{len(planned - allowed)} planned snapshots are held by a new branch, tag or rule and stay")
+    if allowed - planned:
+        note(f"{len(allowed - planned)} more snapshots could go by now; they are left to the next run")
+    if not chosen:
+        return StepResult(
+            section="expire",
+            outcome="nothing_to_do",
+            reason="; ".join(remarks) or "the planned snapshots are gone already",
+            duration_ms=int((time.monotonic() - started) * 1000),
+            numbers={"snapshots_expired": 0},
+        )
+    result = _expire(context, chosen, section.retain_last)
+    after = context.load_table()
+    left = after.snapshot_ids()
+    gone, surprised = present - left, (present - left) - set(chosen)
+    law = Law(
+        name="expired_snapshots",
+        scope="table",
+        before=len(chosen),
+        after=len(gone),
+        verdict="violated" if set(chosen) & left or after.head() != after.snapshot(_head(after)) else "held",
+        checked="after_publish",
+        detail=f"{len(surprised)} snapshots went by the table's own branch rules or another expiry"
+        if surprised
+        else "",
+    )
+    numbers = {
+        "snapshots_expired": len(gone & set(chosen)),
+        "deleted_data_files": int(result.deletedDataFilesCount()),
+        "deleted_position_delete_files": int(result.deletedPositionDeleteFilesCount()),
+        "deleted_equality_delete_files": int(result.deletedEqualityDeleteFilesCount()),
+        "deleted_manifests": int(result.deletedManifestsCount()),
+        "deleted_manifest_lists": int(result.deletedManifestListsCount()),
+        "deleted_statistics_files": int(result.deletedStatisticsFilesCount()),
+    }
+    return StepResult(
+        section="expire",
+        outcome="failed" if law.verdict == "violated" else "succeeded",
+        reason=f"{len(set(chosen) & left)} chosen snapshots are still there"
+        if law.verdict == "violated"
+        else "; ".join(remarks),
+        duration_ms=int((time.monotonic() - started) * 1000),
+        numbers=numbers,
+        laws=(law,),
+    )
+
+
+def _expire(context: Context, chosen: list[int], retain_last: int):  # type: ignore[no-untyped-def]  # a Java result
+    for attempt in range(1, context.max_attempts + 1):
+        table = context.load_table()
+        present = table.snapshot_ids()
+        action = context.gateway.action("expireSnapshots", table)
+        action.option("stream-results", "true").expireOlderThan(_BEFORE_ANYTHING_MS).retainLast(retain_last)
+        for snapshot_id in chosen:
+            if snapshot_id in present:
+                action.expireSnapshotId(snapshot_id)
+        try:
+            return action.execute()
+        except Exception as error:
+            known = translate(error, f"expiry of {context.plan.table} failed")
+            if not isinstance(known, ConflictError) or attempt == context.max_attempts:
+                raise known from error
+            note(f"expiry attempt {attempt} lost a race: {known}")
+            context.back_off(attempt)
+    return None
+
+
+def _head(table: IcebergTable) -> int:
+    head = table.head()
+    return -1 if head is None else head.snapshot_id

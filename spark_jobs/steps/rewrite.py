@@ -1,0 +1,328 @@
+"""Data files: plan, write, audit, publish, batch by batch. See docs/audit.md for the laws."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_iceberg_compaction.documents import BatchResult, StepResult
+from spark_jobs import attempts, certify, probe
+from spark_jobs.attempts import Attempt
+from spark_jobs.context import ATTEMPT_ID, BATCH_ID, RUN_ID
+from spark_jobs.errors import ConflictError, JobError, LawViolatedError, RefusedError, UnknownCommitStateError
+from spark_jobs.jvm import translate
+from spark_jobs.progress import Progress, note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_iceberg_compaction.documents import Batch, Law, Outcome
+    from spark_jobs.context import Context
+    from spark_jobs.jvm import Group, IcebergTable, SnapshotFacts
+
+_OURS = {"max-concurrent-file-group-rewrites"}  # options that the job itself carries out
+_IGNORED = {"use-starting-sequence-number", "partial-progress.enabled", "remove-dangling-deletes"}
+_LOOKS_FOR_STAMP = 4
+_MOST_GROUPS_AT_ONCE = 16
+
+
+def run(context: Context) -> StepResult:
+    """Rewrite every batch of the plan that is not committed yet."""
+    return _Rewrite(context).run()
+
+
+@dataclass
+class _Rewrite:
+    context: Context
+    results: list[BatchResult] = field(default_factory=list)
+    laws: list[Law] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> StepResult:
+        context, plan = self.context, self.context.plan
+        self.started = time.monotonic()
+        table = context.load_table()
+        if table.is_encrypted:
+            raise RefusedError(
+                f"{plan.table} is encrypted (encryption.key-id), which this job does not support; "
+                "set `rewrite: {enabled: false}` for it"
+            )
+        self.progress = Progress(
+            "rewrite", len(plan.rewrite.batches), plan.rewrite.input_files, plan.rewrite.input_bytes
+        )
+        for batch in plan.rewrite.batches:
+            _check_options(table, plan.rewrite.strategy, batch)
+        before = probe.run(context.gateway, plan.rewrite.probe)
+        committed = committed_batches(table, plan.run_id, plan.created_at_ms)
+        for number, batch in enumerate(plan.rewrite.batches, start=1):
+            self.progress.batch = number
+            if batch.batch_id in committed:
+                self._add(_from_snapshot(batch, committed[batch.batch_id]))
+                continue
+            try:
+                self._add(self._batch(batch))
+            except LawViolatedError as error:
+                self.laws += error.laws
+                self._fail(batch, error)
+                break  # an engine that harms rows gets no second chance in this run
+            except JobError as error:
+                self._fail(batch, error)
+        context.at_stage("finishing")
+        removed, kept = attempts.clean_leftovers(table, plan)
+        if removed:
+            note(f"removed {removed} files that earlier attempts of this run wrote and never published")
+        for reason in kept:
+            note(reason)
+        if before is not None:
+            self._probe(before)
+        return self._step(finished=True)
+
+    # ---------------------------------------------------------------------------------------------------------- a batch
+
+    def _batch(self, batch: Batch) -> BatchResult:
+        started = time.monotonic()
+        table = self.context.load_table()
+        last: JobError | None = None
+        for attempt in range(1, self.context.max_attempts + 1):
+            if attempt > 1:
+                self.context.back_off(attempt)
+                table = self.context.load_table()
+            try:
+                result = self._attempt(table, batch, attempt, started)
+            except ConflictError as error:
+                last = error
+                note(f"batch {batch.batch_id} attempt {attempt} lost a race: {error}")
+                continue
+            return result
+        self.problems.append(f"batch {batch.batch_id} lost {self.context.max_attempts} races, last: {last}")
+        return BatchResult(
+            batch_id=batch.batch_id,
+            outcome="conflicted",
+            attempts=self.context.max_attempts,
+            duration_ms=_since(started),
+        )
+
+    def _attempt(self, table: IcebergTable, batch: Batch, number: int, started: float) -> BatchResult:
+        context, section = self.context, self.context.plan.rewrite
+        self.progress.tell("planning")
+        head = table.head()
+        expression = table.expression(batch.filter)
+        groups = [] if head is None else _plan(table, expression, head.snapshot_id, section.strategy, batch)
+        context.at_stage("planned")
+        if head is None or not groups:
+            return BatchResult(
+                batch_id=batch.batch_id,
+                outcome="already_done",
+                attempts=number,
+                duration_ms=_since(started),
+                drift=f"nothing left to rewrite, {batch.input_files} files were planned",
+            )
+        attempt = Attempt.new(table, context.plan.run_id, batch.batch_id)
+        context.document.will_write_under(attempt.destination)
+        attempt.begin(table, groups)
+        counted = (self.progress.files_done, self.progress.bytes_done)
+        try:
+            self._write(table.writing_to(attempt.destination), batch, groups, table)
+            context.at_stage("written")
+            self.progress.tell("auditing")
+            laws = certify.before_publish(context, table, batch, head.snapshot_id, expression, groups)
+            context.at_stage("audited")
+            if any(law.verdict == "violated" for law in laws):
+                raise LawViolatedError(laws)
+            self.progress.tell("committing")
+            published = self._commit(table, attempt, groups, head.snapshot_id)
+        except UnknownCommitStateError as error:
+            # Whatever was written may be referenced: it stays, and a later look at the snapshot log decides.
+            raise ConflictError(
+                f"{error}; no snapshot carries the batch's stamp so far, so it is planned again"
+            ) from error
+        except BaseException:
+            self.progress.files_done, self.progress.bytes_done = counted
+            reason = attempt.abandon(table)
+            if reason:
+                note(reason)
+            raise
+        context.at_stage("committed")
+        attempt.published(table)
+        after = certify.after_publish(table, batch, published, groups)
+        self.laws += [*laws, *after]
+        if any(law.verdict == "violated" for law in after):
+            self.problems.append(
+                f"snapshot {published.snapshot_id} of batch {batch.batch_id} does not hold what was audited: "
+                + "; ".join(law.detail for law in after if law.verdict == "violated")
+                + f"; compare it with its parent {published.parent_id} and roll back to that if rows are missing"
+            )
+        return BatchResult(
+            batch_id=batch.batch_id,
+            outcome="committed",
+            snapshot_id=published.snapshot_id,
+            input_files=sum(len(g.inputs) for g in groups),
+            input_bytes=sum(g.input_bytes for g in groups),
+            output_files=sum(len(g.outputs) for g in groups),
+            output_bytes=sum(g.output_bytes for g in groups),
+            removed_delete_files=published.number("removed-delete-files") or 0,
+            attempts=number,
+            duration_ms=_since(started),
+            drift=_drift(batch, groups),
+        )
+
+    def _write(self, destination: IcebergTable, batch: Batch, groups: Sequence[Group], table: IcebergTable) -> None:
+        """Let the engine write every group, several at a time; the first failure ends the batch."""
+        context = self.context
+        engine = context.engine(context.gateway, destination, context.plan.rewrite, batch.options)
+        asked = int(batch.options.get("max-concurrent-file-group-rewrites", 0))
+        at_once = asked or max(2, min(_MOST_GROUPS_AT_ONCE, context.gateway.parallelism()))
+
+        def one(group: Group) -> None:
+            table.accept_outputs(group, engine.rewrite(group))
+            self.progress.tell("writing", files=len(group.inputs), size=group.input_bytes)
+
+        with ThreadPoolExecutor(max_workers=min(at_once, len(groups)), thread_name_prefix="rewrite") as pool:
+            futures = [pool.submit(one, group) for group in groups]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                raise
+
+    def _commit(
+        self, table: IcebergTable, attempt: Attempt, groups: Sequence[Group], snapshot_id: int
+    ) -> SnapshotFacts:
+        stamps = self.context.stamps("rewrite", **{BATCH_ID: attempt.batch_id, ATTEMPT_ID: attempt.attempt_id})
+        self.context.at_stage("committing")
+        try:
+            table.commit(groups, snapshot_id, stamps)
+        except UnknownCommitStateError:
+            for look in range(1, _LOOKS_FOR_STAMP + 1):
+                found = self._find(attempt)
+                if found is not None:
+                    return found
+                self.context.back_off(look)
+            raise
+        found = self._find(attempt)
+        if found is None:
+            raise JobError(
+                f"the commit of batch {attempt.batch_id} succeeded but no snapshot carries its stamp; "
+                "was the table rolled back? Assess it again"
+            )
+        return found
+
+    def _find(self, attempt: Attempt) -> SnapshotFacts | None:
+        table = self.context.load_table()
+        since = self.context.plan.created_at_ms - 24 * 3600 * 1000
+        return next((s for s in table.snapshots_since(since) if s.summary.get(ATTEMPT_ID) == attempt.attempt_id), None)
+
+    # ------------------------------------------------------------------------------------------------------ the result
+
+    def _add(self, result: BatchResult) -> None:
+        if result.outcome in ("already_committed", "already_done"):
+            self.progress.tell(result.outcome, files=result.input_files, size=result.input_bytes)
+        else:
+            self.progress.tell(result.outcome)
+        self.results.append(result)
+        self.context.document.update(self._step(finished=False))
+
+    def _fail(self, batch: Batch, error: JobError) -> None:
+        self.problems.append(f"batch {batch.batch_id}: {error}")
+        self._add(BatchResult(batch_id=batch.batch_id, outcome="failed"))
+
+    def _probe(self, before: probe.Measured) -> None:
+        after = probe.run(self.context.gateway, self.context.plan.rewrite.probe)
+        law, numbers = probe.compare(before, after)
+        self.laws.append(law)
+        self.numbers["probe"] = numbers
+        if law.verdict == "violated":
+            self.problems.append(f"the probe's answer changed: {law.detail}")
+
+    def _step(self, *, finished: bool) -> StepResult:
+        outcomes = {result.outcome for result in self.results}
+        violated = any(law.verdict == "violated" for law in self.laws)
+        outcome: Outcome = "succeeded"
+        if "failed" in outcomes or violated or not finished:
+            outcome = "failed"
+        elif "conflicted" in outcomes:
+            outcome = "conflicted"
+        elif outcomes <= {"already_done"}:
+            outcome = "nothing_to_do"
+        mine = [r for r in self.results if r.outcome in ("committed", "already_committed")]
+        return StepResult(
+            section="rewrite",
+            outcome=outcome,
+            reason=" | ".join(self.problems) if finished else "still running, or killed",
+            snapshots=tuple(r.snapshot_id for r in mine if r.snapshot_id is not None),
+            duration_ms=_since(self.started),
+            numbers={
+                "files_compacted": sum(r.input_files for r in mine),
+                "files_added": sum(r.output_files for r in mine),
+                "bytes_before": sum(r.input_bytes for r in mine),
+                "bytes_after": sum(r.output_bytes for r in mine),
+                "delete_files_removed": sum(r.removed_delete_files for r in mine),
+                **self.numbers,
+            },
+            batches=tuple(self.results),
+            laws=tuple(self.laws),
+            remarks=tuple(self.remarks),
+        )
+
+
+def committed_batches(table: IcebergTable, run_id: str, since_ms: int) -> dict[str, SnapshotFacts]:
+    """The batches of this run that are already published, by the stamps in the snapshot log."""
+    margin = 24 * 3600 * 1000  # clocks of writers differ
+    return {
+        s.summary[BATCH_ID]: s
+        for s in table.snapshots_since(since_ms - margin)
+        if s.summary.get(RUN_ID) == run_id and BATCH_ID in s.summary
+    }
+
+
+def _plan(table: IcebergTable, expression: Any, snapshot_id: int, strategy: str, batch: Batch) -> list[Group]:
+    try:
+        return table.plan_groups(expression, snapshot_id, strategy, batch.options)
+    except Exception as error:
+        raise translate(error, "Iceberg could not plan the batch") from error
+
+
+def _check_options(table: IcebergTable, strategy: str, batch: Batch) -> None:
+    """An option nobody understands would be a silent change of meaning."""
+    runner_only = {"compression-factor", "shuffle-partitions-per-file", "var-length-contribution", "max-output-size"}
+    unknown = batch.options.keys() - table.planner_options(strategy) - _OURS - _IGNORED
+    unknown -= runner_only if strategy != "binpack" else set()
+    if unknown:
+        raise RefusedError(
+            f"this Iceberg knows no rewrite options {', '.join(sorted(unknown))}; remove them from the plan"
+        )
+
+
+def _from_snapshot(batch: Batch, snapshot: SnapshotFacts) -> BatchResult:
+    return BatchResult(
+        batch_id=batch.batch_id,
+        outcome="already_committed",
+        snapshot_id=snapshot.snapshot_id,
+        input_files=snapshot.number("deleted-data-files") or 0,
+        input_bytes=snapshot.number("removed-files-size") or 0,
+        output_files=snapshot.number("added-data-files") or 0,
+        output_bytes=snapshot.number("added-files-size") or 0,
+        removed_delete_files=snapshot.number("removed-delete-files") or 0,
+    )
+
+
+def _drift(batch: Batch, groups: Sequence[Group]) -> str:
+    """How Iceberg's plan at run time differs from ours."""
+    now = {
+        "input files": (batch.input_files, sum(len(g.inputs) for g in groups)),
+        "input bytes": (batch.input_bytes, sum(g.input_bytes for g in groups)),
+        "groups": (batch.groups, len(groups)),
+    }
+    return "; ".join(
+        f"{name}: {ours} planned, {theirs} found" for name, (ours, theirs) in now.items() if ours != theirs
+    )
+
+
+def _since(started: float) -> int:
+    return int((time.monotonic() - started) * 1000)
