@@ -28,7 +28,7 @@ class IcebergReportOperator(BaseOperator):
     Gather the plan and the results of a run into one report, and publish it.
 
     Meant as a teardown: it runs whatever became of the tasks before it and never turns a failed run green. The report
-    goes to the run's folder, to the log, to Slack where the policy says so, to the history table, and as the extra of
+    goes to the run's folder as JSON and as a page, to the log, to Slack where the policy says so, to the history table, and as the extra of
     one event on the table's maintenance asset. A Slack or history that does not answer is a warning.
 
     :param policy: The resolved policy.
@@ -49,9 +49,14 @@ class IcebergReportOperator(BaseOperator):
         return self.policy.table(self.table)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        report = self._gather(context)
-        report_uri = store.join(runs.run_folder(self.policy, context), "report.json")
+        from airflow_iceberg_compaction.report.html import render_html
+
+        plan = self._plan(context)
+        report = self._gather(context, plan)
+        folder = runs.run_folder(self.policy, context)
+        report_uri = store.join(folder, "report.json")
         store.write_text(report_uri, report.to_json(indent=2))
+        store.write_text(store.join(folder, "report.html"), render_html(report, plan))
         context["ti"].xcom_push(key=runs.REPORT_URI, value=report_uri)
         metrics.record_report(report)
         self._log(report)
@@ -61,12 +66,11 @@ class IcebergReportOperator(BaseOperator):
             context["outlet_events"][outlet].extra = extra
         return extra
 
-    def _gather(self, context: Context) -> Report:
+    def _gather(self, context: Context, plan: Plan | None) -> Report:
         from airflow_iceberg_compaction.report.summary import build_report
 
         now_ms = int(time.time() * 1000)
         states = self._states(context)
-        plan = self._plan(context)
         if plan is None:
             why = self._pull(context, runs.ASSESS_TASK_ID, runs.ERROR) or (
                 f"task {runs.ASSESS_TASK_ID} is {states.get(runs.ASSESS_TASK_ID, 'not run')}; its log says why"
