@@ -17,7 +17,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -242,8 +242,11 @@ def _past_end() -> None:
     raise EOFError("a length points past the end of the block")
 
 
+_EXACT = Context(prec=80)  # Iceberg's decimals have up to 38 digits, Python's default context 28
+
+
 def _decimal(unscaled: bytes, scale: int) -> Decimal:
-    return Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-scale)
+    return Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
 def _uuid(value: bytes) -> UUID:
