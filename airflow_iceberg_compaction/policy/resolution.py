@@ -44,6 +44,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 _BODY = ("version", "profiles", "defaults", "tables")
 _MAX_TABLE_PROBLEMS = 50
+_MAX_ALL_PROBLEMS = 2000
 _LOOKS = 3
 _ANY_NAME = Mapping({"name": Scalar("any.table", "any.table")})
 
@@ -239,6 +240,7 @@ class _Resolver:
             )
             return
         seen: dict[str, Node] = {}
+        count = 0
         for index, item in enumerate(tables.items):
             entry = Entry(name=f"tables[{index}]", node=item, problems=self.by_item.get(index, []))
             name = item.entries.get("name") if isinstance(item, Mapping) else None
@@ -251,6 +253,10 @@ class _Resolver:
             if only is None or entry.name == only or entry.is_pattern:
                 self._resolve_entry(entry, base)
                 yield entry
+                count += len(entry.problems)
+            if count > _MAX_ALL_PROBLEMS:
+                self._add(problem_at(self.source, item, "too many problems to look further; mend the others first"))
+                return
 
     def _resolve_entry(self, entry: Entry, base: Mapping) -> None:
         if not isinstance(entry.node, Mapping):
@@ -269,7 +275,9 @@ class _Resolver:
         entry.problems += problems
         if table is not None:
             for contradiction in contradictions(table):
-                if not any(_overlap(path, location) for path in contradiction.paths for location in wrong):
+                if not any(
+                    _overlap(tuple(path.split(".")), location) for path in contradiction.paths for location in wrong
+                ):
                     entry.problems.append(self._contradiction(tree, *contradiction))
         entry.table = None if entry.problems else table
 
@@ -286,8 +294,11 @@ class _Resolver:
             try:
                 return model.model_validate(to_plain(tree), strict=True, context=FROM_FILE), problems, wrong
             except ValidationError as error:
+                seen = tuple(wrong)
                 for location, kind, problem in problems_of(error, self.source, tree, known, limit):
-                    problems.append(problem)
+                    # What is only wrong because something was left out of it is no mistake of the file.
+                    if not any(_overlap(location, other) for other in seen):
+                        problems.append(problem)
                     tree, left_out = _mended(tree, location, kind)
                     wrong.append(left_out)
         return None, problems, wrong
@@ -341,9 +352,9 @@ def _mended(tree: Mapping, location: Location, kind: str) -> tuple[Mapping, Loca
     return without(tree, location[:-1]), location[:-1]
 
 
-def _overlap(path: str, location: Location) -> bool:
-    """Whether one is inside the other."""
-    return all(step == other for step, other in zip(path.split("."), location, strict=False))
+def _overlap(one: Location, other: Location) -> bool:
+    """Whether one is the other, or inside of it."""
+    return all(step == its for step, its in zip(one, other, strict=False))
 
 
 def _read_as_text(properties: Mapping) -> None:

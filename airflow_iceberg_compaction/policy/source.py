@@ -20,6 +20,8 @@ from airflow_iceberg_compaction.policy.nodes import Mapping, Node, Scalar, Scala
 
 MAX_BYTES = 8 * 1000 * 1000
 MAX_DEPTH = 32
+MAX_KEYS = 1000  # of one mapping
+MAX_ITEMS = 20_000  # of one list
 MAX_PROBLEMS = 500
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -30,7 +32,7 @@ _CONTROL = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uf
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]{1,30}|[0-9]{1,30}(\.[0-9]{0,30})?)([eE][-+]?[0-9]{1,3})?")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]{1,30}|[0-9]{1,30}\.[0-9]{0,30}|[0-9]{1,30}(?=[eE]))([eE][-+]?[0-9]{1,3})?")
 
 
 @dataclass
@@ -192,6 +194,12 @@ class _Builder:
             return
         parent = self.stack[-1]
         node.parent = parent
+        if isinstance(parent, Mapping) and len(parent.entries) >= MAX_KEYS:
+            self._refuse(event, f"a mapping has more than {MAX_KEYS} keys; this is no policy, or it must be split")
+            raise _Stop
+        if isinstance(parent, Sequence) and len(parent.items) >= MAX_ITEMS:
+            self._refuse(event, f"a list has more than {MAX_ITEMS} items; use name patterns, or split the policy")
+            raise _Stop
         if isinstance(parent, Sequence):
             node.key = len(parent.items)
             parent.items.append(node)

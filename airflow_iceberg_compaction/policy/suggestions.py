@@ -16,6 +16,9 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     simplified = {_simplify(candidate): candidate for candidate in candidates}
     if found := simplified.get(_simplify(word)):
         return found
+    beginnings = [known for known in simplified if len(word) > 2 and known.startswith(_simplify(word))]
+    if len(beginnings) == 1:
+        return simplified[beginnings[0]]
     matches = difflib.get_close_matches(_simplify(word), simplified, n=1)
     return simplified[matches[0]] if matches else None
 

@@ -25,7 +25,7 @@ MAX_SIZE = 2**63 - 1  # what Iceberg and Spark hold in a long
 MAX_DURATION = timedelta(days=36500)
 
 _SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,18})?)\s?([A-Za-z]*)", re.ASCII)
-_DURATION = re.compile(r"(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+_DURATION = re.compile("".join(rf"(?:(\d{{1,12}}){unit})?" for unit in DURATION_UNITS), re.ASCII)
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,15})?)\s?%", re.ASCII)
 # Enough digits for 2**63 divided by 2**50 to come out exact.
 _EXACT = Context(prec=80)
