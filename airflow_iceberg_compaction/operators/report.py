@@ -28,8 +28,9 @@ class IcebergReportOperator(BaseOperator):
     Gather the plan and the results of a run into one report, and publish it.
 
     Meant as a teardown: it runs whatever became of the tasks before it and never turns a failed run green. The report
-    goes to the run's folder as JSON and as a page, to the log, to Slack where the policy says so, to the history table, and as the extra of
-    one event on the table's maintenance asset. A Slack or history that does not answer is a warning.
+    goes to the run's folder as JSON and as a page, to the log, to Slack where the policy says so, to the history
+    table, and as the extra of one event on the table's maintenance asset. A Slack or history that does not answer is a
+    warning.
 
     :param policy: The resolved policy.
     :param table: Name of one of its tables, ``namespace.name``.
