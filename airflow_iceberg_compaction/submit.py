@@ -69,7 +69,9 @@ def spark_conf(spark: Spark, catalog: CatalogConfig) -> dict[str, str]:
         "spark.executor.cores": spark.executor_cores,
         "spark.executor.instances": spark.num_executors,
     }
-    conf = {**catalog.spark_properties(), "spark.ui.showConsoleProgress": "false"}
+    # The job prints its own progress; Spark's thousands of INFO lines would bury it in a task's log.
+    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "WARN"}
+    conf = {**catalog.spark_properties(), **quiet}
     if packages:
         conf["spark.jars.packages"] = ",".join(packages)
     conf.update({key: str(value) for key, value in sized.items() if value is not None})

@@ -34,13 +34,14 @@ catalog:
   properties: {properties}
 spark:
   conn_id: spark_default
+  share_app: true  # one Spark application carries out every section of a run
   conf: {spark_conf}
 documents: {documents}
 profile: development
 defaults:
   schedule: "0 2 * * *"
   thresholds: {{small_file_size: 4MB, min_small_files: 5, delete_files: 2}}
-  rewrite: {{target_file_size: 16MB}}
+  rewrite: {{target_file_size: 16MB, max_files: 2000}}
   expire_snapshots: {{older_than: 1s, retain_last: 10}}
   orphan_files: {{mode: report, older_than: 3d}}
   report: {{slack: {{conn_id: slack_default, channel: "#data-ops", when: worked}}}}
