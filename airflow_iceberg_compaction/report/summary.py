@@ -87,7 +87,7 @@ def _section(plan: Plan, section: Section, step: StepResult | None, failure: str
         return SectionReport(
             section=section,
             outcome=step.outcome,
-            reason=step.reason,
+            reason=step.reason or (_done(step) if step.outcome == "succeeded" else ""),
             duration_ms=step.duration_ms,
             spark_started=True,
         )
@@ -96,6 +96,21 @@ def _section(plan: Plan, section: Section, step: StepResult | None, failure: str
         return SectionReport(section=section, outcome="nothing_to_do" if plan.dry_run else "refused", reason=why)
     reason = _section_reason(plan, section) or _EMPTY_SECTION[section]
     return SectionReport(section=section, outcome="nothing_to_do", reason=reason)
+
+
+def _done(step: StepResult) -> str:
+    """What a successful section did, from its numbers."""
+
+    def number(name: str) -> str:
+        return f"{step.numbers.get(name, 0):,}"
+
+    return {
+        "rewrite": f"{number('files_compacted')} files became {number('files_added')}",
+        "delete_files": f"{number('delete_files_removed')} delete files removed",
+        "manifests": f"{number('manifests_rewritten')} manifests became {number('manifests_added')}",
+        "expire": f"{number('snapshots_expired')} snapshots expired",
+        "orphans": f"{number('orphan_files_found')} found, {number('orphan_files_deleted')} deleted",
+    }[step.section]
 
 
 def _section_reason(plan: Plan, section: Section) -> str:

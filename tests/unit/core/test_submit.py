@@ -16,7 +16,7 @@ from airflow_iceberg_compaction.policy.model import Spark
 def test_the_job_travels_with_the_documents_module_and_nothing_heavy(tmp_path: Path) -> None:
     files = submit.job_files(tmp_path)
     names = set(zipfile.ZipFile(files.py_files).namelist())
-    assert {"spark_jobs/maintain.py", "spark_jobs/jvm.py", "airflow_iceberg_compaction/documents.py"} <= names
+    assert {"spark_jobs/maintain.py", "spark_jobs/audit.py", "airflow_iceberg_compaction/documents.py"} <= names
     assert not [
         n for n in names if n.startswith("airflow_iceberg_compaction/") and "documents" not in n and "__init__" not in n
     ]
