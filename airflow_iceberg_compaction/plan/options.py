@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.documents import OptimizationType
@@ -63,6 +64,11 @@ class OptionSets:
         if (kind, youngest) not in self._sets:
             self._sets[kind, youngest] = self._make(kind, youngest)
         return self._sets[kind, youngest]
+
+    def of_all(self, partitions: Iterable[PartitionHealth]) -> rules.PlannerOptions:
+        """Options for a full rewrite of several partitions at once."""
+        chosen = [self.of("full", partition) for partition in partitions]
+        return next((options for options in chosen if not options.use_starting_sequence_number), chosen[0])
 
     def _make(self, kind: OptimizationType, youngest: bool) -> rules.PlannerOptions:
         return rules.PlannerOptions(

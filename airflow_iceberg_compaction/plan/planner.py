@@ -14,8 +14,8 @@ from airflow_iceberg_compaction.documents import SECTIONS, Plan, PlanOutcome, Ta
 from airflow_iceberg_compaction.health.model import PartitionDetail, TableHealth
 from airflow_iceberg_compaction.plan import sections
 from airflow_iceberg_compaction.plan.cost import Tariff, Work
-from airflow_iceberg_compaction.plan.rewrite import plan_rewrite
-from airflow_iceberg_compaction.plan.selection import Key, judge_partitions
+from airflow_iceberg_compaction.plan.rewrite import keys_to_read, plan_rewrite
+from airflow_iceberg_compaction.plan.selection import Key
 
 if TYPE_CHECKING:
     from airflow_iceberg_compaction.plan.parameters import RunParameters
@@ -29,11 +29,10 @@ def candidates(
     now_ms: int,
     selected: Collection[Key] | None = None,
 ) -> tuple[Key, ...]:
-    """The partitions that crossed a threshold, most urgent first: ``make_plan`` needs the files of these."""
+    """The partitions whose files ``make_plan`` needs: those that crossed a threshold, most urgent first."""
     if health.cannot_judge is not None:
         return ()
-    judgements = judge_partitions(health, policy, parameters, now_ms, selected)
-    return tuple(judgement.key for judgement in judgements if judgement.is_candidate)
+    return keys_to_read(health, policy, parameters, now_ms, selected)
 
 
 def make_plan(

@@ -11,6 +11,7 @@ from airflow_iceberg_compaction.health.values import human_partition
 from airflow_iceberg_compaction.plan.batches import FilterProof, Prospect, make_batches
 from airflow_iceberg_compaction.plan.budget import Budget
 from airflow_iceberg_compaction.plan.cost import Tariff, Work
+from airflow_iceberg_compaction.plan.old_specs import component_prospect, find_components
 from airflow_iceberg_compaction.plan.options import OptionSets, strategy, strategy_problem
 from airflow_iceberg_compaction.plan.rules import FileGroup, PlannerOptions, is_eligible, plan_groups
 from airflow_iceberg_compaction.plan.selection import Judgement, Key, Trigger, judge_partitions
@@ -36,15 +37,11 @@ def plan_rewrite(
     """The section, and the partitions that it rewrites with their files."""
     judgements = judge_partitions(health, policy, parameters, now_ms, selected)
     verdicts: dict[Key, Verdict] = {}
-    prospects = _find_prospects(health, details, policy, parameters, judgements, verdicts)
-    proof = FilterProof(health.specs, ((p.spec_id, p.partition) for p in health.partitions if p.data_files))
-    for key, (reason, detail) in proof.refusals([prospect.key for prospect in prospects]).items():
-        verdicts[key] = ("refuse", reason, detail)
-    chosen = _within_budget(
-        [p for p in prospects if p.key not in verdicts], Budget.of(policy, parameters, tariff), verdicts
-    )
+    proof = FilterProof.of(health)
+    prospects = _find_prospects(health, details, policy, parameters, judgements, proof, verdicts)
+    chosen = _within_budget(prospects, Budget.of(policy, parameters, tariff), verdicts)
     batches, batch_ids = make_batches(chosen, proof)
-    rows = _rows(health, judgements, {p.key: p for p in prospects}, verdicts, batch_ids, tariff)
+    rows = _rows(health, judgements, {key: p for p in prospects for key in p.shares}, verdicts, batch_ids, tariff)
     total = sum((prospect.work for prospect in chosen), start=Work())
     section = RewriteSection(
         strategy=strategy(policy, parameters),
@@ -61,39 +58,83 @@ def plan_rewrite(
     return section, tuple(chosen)
 
 
+def keys_to_read(
+    health: TableHealth,
+    policy: TablePolicy,
+    parameters: RunParameters,
+    now_ms: int,
+    selected: Collection[Key] | None = None,
+) -> tuple[Key, ...]:
+    """The partitions whose files ``plan_rewrite`` needs, most urgent first."""
+    judgements = judge_partitions(health, policy, parameters, now_ms, selected)
+    keys = {judgement.key: None for judgement in judgements if judgement.is_candidate}
+    if any(spec_id != health.current_spec_id for spec_id, _ in keys):
+        components, _ = find_components(judgements, health.current_spec_id, FilterProof.of(health))
+        keys.update((key, None) for component in components for key in component.reached)
+    return tuple(keys)
+
+
 def _find_prospects(
     health: TableHealth,
     details: Mapping[Key, PartitionDetail],
     policy: TablePolicy,
     parameters: RunParameters,
     judgements: list[Judgement],
+    proof: FilterProof,
     verdicts: dict[Key, Verdict],
 ) -> list[Prospect]:
-    """Candidates that Iceberg would rewrite to good effect; ``verdicts`` says why the others are left."""
+    """What Iceberg would rewrite to good effect, most urgent first; ``verdicts`` says why the rest is left."""
+    wanted = [judgement for judgement in judgements if judgement.is_candidate]
     problem = strategy_problem(health, policy, parameters)
+    if problem is not None:
+        verdicts.update((judgement.key, ("refuse", "no_sort_order", problem)) for judgement in wanted)
+        return []
     option_sets = OptionSets(health, policy, parameters)
-    prospects = []
-    for judgement in judgements:
-        if not judgement.is_candidate:
-            continue
-        detail = details.get(judgement.key)
-        if problem is not None:
-            verdicts[judgement.key] = ("refuse", "no_sort_order", problem)
-        elif detail is None:
-            verdicts[judgement.key] = ("refuse", "cannot_judge", "its files were not read; please report this")
-        else:
-            found = _prospect(judgement, detail, option_sets, sorts=strategy(policy, parameters) != "binpack")
-            if isinstance(found, Prospect):
-                prospects.append(found)
+    prospects = _former_prospects(health, details, judgements, option_sets, proof, verdicts)
+    taken = {key for prospect in prospects for key in prospect.shares} | verdicts.keys()
+    sorts = strategy(policy, parameters) != "binpack"
+    found: list[Prospect] = []
+    for judgement in wanted:
+        if judgement.key not in taken:
+            outcome = _prospect(judgement, details.get(judgement.key), option_sets, sorts=sorts)
+            if isinstance(outcome, Prospect):
+                found.append(outcome)
             else:
-                verdicts[judgement.key] = found
+                verdicts[judgement.key] = outcome
+    for key, (reason, detail) in proof.refusals([prospect.key for prospect in found]).items():
+        verdicts[key] = ("refuse", reason, detail)
+    prospects += [prospect for prospect in found if prospect.key not in verdicts]
+    return sorted(prospects, key=lambda prospect: -prospect.judgement.priority)
+
+
+def _former_prospects(
+    health: TableHealth,
+    details: Mapping[Key, PartitionDetail],
+    judgements: list[Judgement],
+    option_sets: OptionSets,
+    proof: FilterProof,
+    verdicts: dict[Key, Verdict],
+) -> list[Prospect]:
+    if all(judgement.health.spec_id == health.current_spec_id for judgement in judgements if judgement.is_candidate):
+        return []
+    components, unnamed = find_components(judgements, health.current_spec_id, proof)
+    verdicts.update((key, ("refuse", "cannot_filter", why)) for key, why in unnamed.items())
+    prospects = []
+    for component in components:
+        if component.problem is None and component.reached <= details.keys():
+            prospects.append(component_prospect(component, health, details, option_sets))
+        else:
+            why = component.problem or "its files were not read; please report this"
+            verdicts.update((judgement.key, ("refuse", "filter_not_exact", why)) for judgement in component.former)
     return prospects
 
 
 def _prospect(
-    judgement: Judgement, detail: PartitionDetail, option_sets: OptionSets, *, sorts: bool
+    judgement: Judgement, detail: PartitionDetail | None, option_sets: OptionSets, *, sorts: bool
 ) -> Prospect | Verdict:
     """The first trigger that leads to a rewrite with an effect decides."""
+    if detail is None:
+        return "refuse", "cannot_judge", "its files were not read; please report this"
     verdict: Verdict = ("skip", "healthy", judgement.detail)
     for trigger in judgement.triggers:
         options = option_sets.of(trigger.type, judgement.health)
@@ -104,7 +145,7 @@ def _prospect(
             files = sum(len(group.files) for group in groups)
             verdict = ("skip", "no_gain", f"{files} files would become {sum(g.output_files for g in groups)}")
         else:
-            return Prospect(judgement=judgement, trigger=trigger, options=options, groups=groups)
+            return Prospect.of_one(judgement, trigger, options, groups)
     return verdict
 
 
@@ -138,12 +179,12 @@ def _nothing_eligible(detail: PartitionDetail, options: PlannerOptions) -> Verdi
 def _within_budget(prospects: list[Prospect], budget: Budget, verdicts: dict[Key, Verdict]) -> list[Prospect]:
     chosen = []
     for prospect in prospects:
-        over = budget.refusal(prospect.work)
+        over = budget.refusal(prospect.work, len(prospect.shares))
         if over is None:
-            budget.spend(prospect.work)
+            budget.spend(prospect.work, len(prospect.shares))
             chosen.append(prospect)
         else:
-            verdicts[prospect.key] = ("defer", *over)
+            verdicts.update((key, ("defer", *over)) for key in prospect.shares)
     return chosen
 
 
@@ -165,7 +206,7 @@ def _rows(
         if verdict is None and prospect is not None:
             verdict = ("rewrite", prospect.trigger.reason, prospect.trigger.detail)
         decision, reason, detail = verdict or (judgement.decision, judgement.reason, judgement.detail)
-        work = Work() if prospect is None else prospect.work
+        work = Work() if prospect is None else prospect.shares[judgement.key]
         rows[decision].append(
             PartitionPlan(
                 spec_id=partition.spec_id,

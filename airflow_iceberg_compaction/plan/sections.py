@@ -31,9 +31,8 @@ def plan_delete_files(
     ``rewritten`` are the partitions whose data files this run rewrites before it comes to delete files.
     """
     settings = policy.delete_files
-    data_files_after = {
-        prospect.key: prospect.judgement.health.data_files - prospect.work.input_files + prospect.work.output_files
-        for prospect in rewritten
+    fewer = {
+        key: work.input_files - work.output_files for prospect in rewritten for key, work in prospect.shares.items()
     }
     dangling = sum(p.dangling_delete_files for p in health.partitions)
     position = sum(p.position_delete_files for p in health.partitions)
@@ -43,7 +42,7 @@ def plan_delete_files(
         )
     ever_partitioned = len(health.specs) > 1 or any(spec.is_partitioned for spec in health.specs)
     remove = dangling > 0 and ever_partitioned
-    excess = sum(_excess(p, health.format_version, data_files_after) for p in health.partitions)
+    excess = sum(_excess(p, health.format_version, fewer) for p in health.partitions)
     rewrite = excess >= max(1, settings.min_position_delete_files) or (health.format_version >= 3 and excess > 0)
     reasons = []
     if remove:
@@ -60,7 +59,7 @@ def plan_delete_files(
     )
 
 
-def _excess(partition: PartitionHealth, format_version: int, data_files_after: Mapping[Key, int]) -> int:
+def _excess(partition: PartitionHealth, format_version: int, fewer_data_files: Mapping[Key, int]) -> int:
     """Position delete files that a rewrite would save: at best one for each data file is left, or none in v3.
 
     Below two there is nothing to join, so that one rewrite is enough.
@@ -69,7 +68,7 @@ def _excess(partition: PartitionHealth, format_version: int, data_files_after: M
     if format_version >= 3:
         return count if count > 1 else 0
     key = (partition.spec_id, partition.partition)
-    return max(0, count - max(1, data_files_after.get(key, partition.data_files)))
+    return max(0, count - max(1, partition.data_files - fewer_data_files.get(key, 0)))
 
 
 def _position_delete_options(health: TableHealth) -> dict[str, str]:

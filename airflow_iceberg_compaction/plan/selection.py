@@ -143,8 +143,11 @@ class _Judge:
 
     def _triggers(self, partition: PartitionHealth) -> tuple[Trigger, ...]:
         thresholds = self._policy.thresholds
-        if self._force:
+        if self._force and partition.spec_id == self._health.current_spec_id:
             return (Trigger(type="full", reason="forced", detail=f"forced, all {partition.data_files} files"),)
+        if partition.spec_id != self._health.current_spec_id and self._policy.rewrite.old_specs:
+            detail = f"files of former spec {partition.spec_id} are brought to spec {self._health.current_spec_id}"
+            return (Trigger(type="full", reason="old_spec", detail=detail),)
         found = []
         ratio = fragment_ratio(partition)
         applied = partition.applied_delete_files
