@@ -64,10 +64,13 @@ class Wanted:
     """Which fields of a record to read, by field id, in the order of the resulting tuple.
 
     A record field that is not wanted itself but holds wanted ones is entered (``data_file``). Of an int-keyed map,
-    only the keys in ``keys`` are read when ``keys`` has an entry for it. Absent fields read as ``defaults`` or None.
+    only the keys in ``keys`` are read when ``keys`` has an entry for it. Fields absent from the file read as ``defaults``
+    or None, unless ``required``. A field of another kind than ``kinds`` says is an error, so values can be trusted.
     """
 
     fields: tuple[int, ...]
+    kinds: tuple[tuple[int, str], ...]  # number, string, record or array
+    required: frozenset[int]
     enter: frozenset[int] = frozenset()
     keys: tuple[tuple[int, frozenset[int]], ...] = ()
     defaults: tuple[tuple[int, int], ...] = ()
@@ -145,7 +148,7 @@ class AvroFile:
         """
         try:
             decode = compile_decoder(self.schema_text, wanted, checked)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ManifestError(self.path, f"its schema is not one Iceberg writes ({error})") from error
         for count, block in self.blocks():
             decoder = new_decoder(block + PADDING)
@@ -273,6 +276,8 @@ class _Generator:
         self.emit(1, "for _ in range(count):")
         found: set[int] = set()
         self.record(schema, 2, found)
+        if not found >= self.wanted.required:
+            raise ValueError(f"no fields with the ids {sorted(self.wanted.required - found)}")
         missing = [
             f"f{field} = {dict(self.wanted.defaults).get(field)!r}"
             for field in self.wanted.fields
@@ -286,12 +291,22 @@ class _Generator:
         for field in self.define(schema)["fields"]:
             field_id = int(field.get("field-id", -1))
             if field_id in self.wanted.fields:
+                self.check(field["type"], field_id)
                 found.add(field_id)
                 self.read(field["type"], indent, f"f{field_id}", field_id)
             elif field_id in self.wanted.enter:
                 self.record(field["type"], indent, found)
             else:
                 self.skip(field["type"], indent)
+
+    def check(self, schema: Any, field_id: int) -> None:
+        schema = self.define(schema)
+        if isinstance(schema, list) and field_id not in self.wanted.required:
+            schema = self.define(self.optional(schema)[1])
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        expected = dict(self.wanted.kinds)[field_id]
+        if {"int": "number", "long": "number"}.get(str(kind), kind) != expected:
+            raise ValueError(f"field {field_id} is a {kind!r}, expected a {expected}")
 
     def emit(self, indent: int, line: str) -> None:
         self.lines.append("    " * indent + line)
@@ -345,7 +360,7 @@ class _Generator:
             for part, field in zip(parts, schema["fields"], strict=True):
                 self.read(field["type"], indent, part)
             self.emit(indent, f"{target} = (" + "".join(f"{part}, " for part in parts) + ")")
-        elif kind == "array":
+        elif kind == "array" and field_id >= 0:  # never inside a partition, whose values are keys
             self.read_array(schema, indent, target, field_id)
         else:
             raise ValueError(f"a field of type {kind!r}")

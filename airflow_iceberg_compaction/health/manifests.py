@@ -28,6 +28,14 @@ CONTENT, EQUALITY_IDS, REFERENCED_DATA_FILE, CONTENT_SIZE = 134, 135, 143, 145
 
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 
+_KINDS = {
+    **dict.fromkeys((STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, RECORD_COUNT, FILE_SIZE, CONTENT, CONTENT_SIZE), "number"),
+    **dict.fromkeys((FILE_PATH, FILE_FORMAT, REFERENCED_DATA_FILE), "string"),
+    **dict.fromkeys((VALUE_COUNTS, NULL_COUNTS, LOWER_BOUNDS, UPPER_BOUNDS, EQUALITY_IDS), "array"),
+    PARTITION: "record",
+}
+_REQUIRED = frozenset({STATUS, FILE_PATH, FILE_FORMAT, PARTITION, RECORD_COUNT, FILE_SIZE})
+
 
 class FieldSummary(NamedTuple):
     """What the manifest list says about one partition field of a manifest."""
@@ -54,6 +62,14 @@ class Manifest:
 
 _LIST_FIELDS = Wanted(
     fields=(500, 501, 502, 517, 515, 503, 504, 505, 507),
+    kinds=(
+        (500, "string"),
+        *((number, "number") for number in range(501, 507)),
+        (507, "array"),
+        (515, "number"),
+        (517, "number"),
+    ),
+    required=frozenset({500, 501, 502, 503}),
     defaults=((517, 0), (515, 0)),
 )
 
@@ -102,8 +118,11 @@ class Projection:
     bound_columns: frozenset[int] | None = frozenset()  # whose lower and upper bounds; None: of every column
 
     def wanted(self) -> Wanted:
+        fields = (STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, *self.fields)
         return Wanted(
-            fields=(STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, *self.fields),
+            fields=fields,
+            kinds=tuple(_KINDS.items()),
+            required=_REQUIRED & frozenset(fields),
             enter=frozenset({DATA_FILE}),
             keys=()
             if self.bound_columns is None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from airflow_iceberg_compaction.health.cache import entry_name
 from airflow_iceberg_compaction.health.encoding import dump_summary, load_summary
 from airflow_iceberg_compaction.health.manifests import Manifest, fetch
+from airflow_iceberg_compaction.health.selfcheck import check_once
 from airflow_iceberg_compaction.health.summary import Measure, SnapshotFact, Summary, summarize
 from airflow_iceberg_compaction.health.worker import WorkerPool
 
@@ -117,6 +118,7 @@ class SummaryReader:
 
     def _summarize(self, manifest: Manifest) -> Summary:
         data = fetch(self._io, manifest.path)
+        check_once(manifest.path, data)
         if self._workers is not None:
             return self._workers.summarize(manifest, data)
         return summarize(manifest, data, self._measure, self._log)
