@@ -73,7 +73,7 @@ class ManifestCache:
                 (measure, *part),
             )
             for name, used_at, digest, value in rows:
-                if digest != _digest(name, measure, value):
+                if not isinstance(value, bytes) or digest != _digest(name, measure, value):
                     damaged.append(name)
                     continue
                 found[name] = value
