@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -39,9 +40,10 @@ def plan_rewrite(
     verdicts: dict[Key, Verdict] = {}
     proof = FilterProof.of(health)
     prospects = _find_prospects(health, details, policy, parameters, judgements, proof, verdicts)
-    chosen = _within_budget(prospects, Budget.of(policy, parameters, tariff), verdicts)
+    chosen = _within_budget(prospects, details, Budget.of(policy, parameters, tariff), verdicts)
     batches, batch_ids = make_batches(chosen, proof)
-    rows = _rows(health, judgements, {key: p for p in prospects for key in p.shares}, verdicts, batch_ids, tariff)
+    by_key = {key: prospect for prospect in (*prospects, *chosen) for key in prospect.shares}
+    rows = _rows(health, judgements, by_key, verdicts, batch_ids, tariff)
     total = sum((prospect.work for prospect in chosen), start=Work())
     section = RewriteSection(
         strategy=strategy(policy, parameters),
@@ -176,16 +178,32 @@ def _nothing_eligible(detail: PartitionDetail, options: PlannerOptions) -> Verdi
     )
 
 
-def _within_budget(prospects: list[Prospect], budget: Budget, verdicts: dict[Key, Verdict]) -> list[Prospect]:
+def _within_budget(
+    prospects: list[Prospect], details: Mapping[Key, PartitionDetail], budget: Budget, verdicts: dict[Key, Verdict]
+) -> list[Prospect]:
+    """Prospects in order until the budget is spent; what no longer fits is deferred, smaller ones may still fit."""
     chosen = []
     for prospect in prospects:
-        over = budget.refusal(prospect.work, len(prospect.shares))
+        candidate = _cut(prospect, details, budget)
+        over = budget.refusal(candidate.work, len(candidate.shares))
         if over is None:
-            budget.spend(prospect.work, len(prospect.shares))
-            chosen.append(prospect)
+            budget.spend(candidate.work, len(candidate.shares))
+            chosen.append(candidate)
         else:
             verdicts.update((key, ("defer", *over)) for key in prospect.shares)
     return chosen
+
+
+def _cut(prospect: Prospect, details: Mapping[Key, PartitionDetail], budget: Budget) -> Prospect:
+    """A partition with more files than any run may take is taken in parts, or it would wait for ever."""
+    limit = budget.max_files
+    if limit is None or budget.partitions or len(prospect.shares) > 1 or prospect.work.input_files <= limit:
+        return prospect
+    options = dataclasses.replace(prospect.options, max_files_to_rewrite=limit)
+    groups = plan_groups(details[prospect.key].files, options)
+    detail = f"{prospect.trigger.detail}; only {limit} of {prospect.work.input_files} files, rewrite.max_files"
+    trigger = dataclasses.replace(prospect.trigger, detail=detail)
+    return Prospect.of_one(prospect.judgement, trigger, options, groups)
 
 
 def _rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.documents import DeleteFilesSection, ExpireSection, ManifestsSection, OrphansSection
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from airflow_iceberg_compaction.plan.batches import Prospect
     from airflow_iceberg_compaction.plan.parameters import RunParameters
-    from airflow_iceberg_compaction.plan.selection import Key
     from airflow_iceberg_compaction.policy.model import TablePolicy
 
 MS_PER_HOUR = 3_600_000
@@ -28,25 +27,26 @@ def plan_delete_files(
 ) -> DeleteFilesSection:
     """Delete files that no rewrite of data removes: dangling ones, and position deletes that could be fewer.
 
-    ``rewritten`` are the partitions whose data files this run rewrites before it comes to delete files.
+    ``rewritten`` is what this run rewrites before it comes to delete files. Partitions of which every data file is
+    rewritten leave their v2 deletes dangling, so that both are done in one run.
     """
     settings = policy.delete_files
-    fewer = {
-        key: work.input_files - work.output_files for prospect in rewritten for key, work in prospect.shares.items()
-    }
     dangling = sum(p.dangling_delete_files for p in health.partitions)
     position = sum(p.position_delete_files for p in health.partitions)
     if not settings.enabled:
         return DeleteFilesSection(
             reason="delete_files.enabled is false", dangling_delete_files=dangling, position_delete_files=position
         )
-    ever_partitioned = len(health.specs) > 1 or any(spec.is_partitioned for spec in health.specs)
-    remove = dangling > 0 and ever_partitioned
-    excess = sum(_excess(p, health.format_version, fewer) for p in health.partitions)
-    rewrite = excess >= max(1, settings.min_position_delete_files) or (health.format_version >= 3 and excess > 0)
+    after = _AfterRewrite(health, rewritten)
+    becoming = sum(after.becoming_dangling(p) for p in health.partitions)
+    obstacle = _removal_obstacle(health)
+    remove = dangling + becoming > 0 and obstacle is None
+    excess = sum(after.excess_position_deletes(p) for p in health.partitions)
+    rewrite = excess >= (1 if health.format_version >= 3 else max(1, settings.min_position_delete_files))
     reasons = []
-    if remove:
-        reasons.append(f"{dangling} delete files apply to no data file")
+    if dangling + becoming:
+        reasons.append(f"{dangling} delete files apply to no data file, {becoming} more after the rewrite")
+        reasons += [] if obstacle is None else [f"they stay: {obstacle}"]
     if rewrite:
         reasons.append(f"{excess} of {position} position delete files are more than their data files need")
     return DeleteFilesSection(
@@ -59,20 +59,60 @@ def plan_delete_files(
     )
 
 
-def _excess(partition: PartitionHealth, format_version: int, fewer_data_files: Mapping[Key, int]) -> int:
-    """Position delete files that a rewrite would save: at best one for each data file is left, or none in v3.
+def _removal_obstacle(health: TableHealth) -> str | None:
+    """Why Iceberg's removal of dangling deletes would do nothing, or harm."""
+    if len(health.specs) <= 1 and not any(spec.is_partitioned for spec in health.specs):
+        return "on a table that never had partitions Iceberg drops them with the next commits"
+    if health.global_equality_delete_files:
+        return (
+            f"{health.global_equality_delete_files} equality deletes of the whole table apply to other specs, "
+            "and Iceberg's removal would drop them too"
+        )
+    return None
 
-    Below two there is nothing to join, so that one rewrite is enough.
-    """
-    count = partition.position_delete_files
-    if format_version >= 3:
-        return count if count > 1 else 0
-    key = (partition.spec_id, partition.partition)
-    return max(0, count - max(1, partition.data_files - fewer_data_files.get(key, 0)))
+
+class _AfterRewrite:
+    """What will be true of delete files once the planned data files are rewritten."""
+
+    def __init__(self, health: TableHealth, rewritten: Sequence[Prospect]) -> None:
+        self._version = health.format_version
+        self._target = _delete_target(health)
+        self._work = {key: (work, prospect) for prospect in rewritten for key, work in prospect.shares.items()}
+        head = next((s for s in health.snapshots if s.snapshot_id == health.snapshot_id), None)
+        # Position deletes of the very snapshot that a rewrite starts from are as old as the files it writes.
+        self._head_adds_deletes = head is None or head.summary.get("added-delete-files", "0") != "0"
+
+    def becoming_dangling(self, partition: PartitionHealth) -> int:
+        work, prospect = self._work.get((partition.spec_id, partition.partition), (None, None))
+        if work is None or prospect is None or work.input_files < partition.data_files:
+            return 0
+        younger = not prospect.options.use_starting_sequence_number or not self._head_adds_deletes
+        applied = partition.equality_delete_files + (partition.position_delete_files if younger else 0)
+        return max(0, applied - partition.dangling_delete_files)
+
+    def excess_position_deletes(self, partition: PartitionHealth) -> int:
+        """Position delete files that a rewrite of them would save: at best one for each data file is left.
+
+        Large ones Iceberg would not pick, and below two there is nothing to join. In v3 they become vectors.
+        """
+        count = partition.position_delete_files
+        if count < 2 or partition.delete_bytes >= partition.delete_files * int(self._target * 0.75):
+            return 0
+        if self._version >= 3:
+            return count
+        if self.becoming_dangling(partition):
+            return 0
+        work, _ = self._work.get((partition.spec_id, partition.partition), (None, None))
+        data_files = partition.data_files - (0 if work is None else work.input_files - work.output_files)
+        return max(0, count - max(1, data_files))
+
+
+def _delete_target(health: TableHealth) -> int:
+    return int(health.properties.get(DELETE_TARGET_PROPERTY, DEFAULT_DELETE_TARGET))
 
 
 def _position_delete_options(health: TableHealth) -> dict[str, str]:
-    target = int(health.properties.get(DELETE_TARGET_PROPERTY, DEFAULT_DELETE_TARGET))
+    target = _delete_target(health)
     return {
         "target-file-size-bytes": str(target),
         "min-file-size-bytes": str(int(target * 0.75)),
@@ -87,8 +127,11 @@ def plan_manifests(health: TableHealth, policy: TablePolicy) -> ManifestsSection
     settings = policy.manifests
     metadata = health.metadata
     manifests = metadata.data_manifests + metadata.delete_manifests
+    # Data and deletes never share a manifest.
+    kinds = 2 if metadata.delete_manifests else 1
     ideal = {
-        spec: _ideal(size, metadata.target_manifest_bytes) for spec, (_, size) in metadata.manifests_by_spec.items()
+        spec: max(kinds, math.ceil(size / metadata.target_manifest_bytes))
+        for spec, (_, size) in metadata.manifests_by_spec.items()
     }
     ideal_manifests = sum(ideal.values())
     if not settings.enabled:
@@ -108,10 +151,6 @@ def plan_manifests(health: TableHealth, policy: TablePolicy) -> ManifestsSection
         rewrite=bool(crowded),
         spec_ids=crowded,
     )
-
-
-def _ideal(size: int, target: int) -> int:
-    return max(1, math.ceil(size / target))
 
 
 def plan_expiry(health: TableHealth, policy: TablePolicy, parameters: RunParameters, now_ms: int) -> ExpireSection:
