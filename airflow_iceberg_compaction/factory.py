@@ -82,7 +82,7 @@ def build_dag(policy: Policy, table: str | TablePolicy, **dag_arguments: Any) ->
         _add_tasks(policy, settings, parameters=None)
     # Only now, and into the dict: each task would take a deep copy of the Dag's params, and each Dag would validate the
     # same constants again, which is most of what a large file costs.
-    dag.params.update(run_params())
+    dag.params.update(run_params(expire_snapshots=settings.expire_snapshots.enabled))
     return dag
 
 
@@ -141,9 +141,8 @@ def _add_tasks(policy: Policy, table: TablePolicy, parameters: Mapping[str, Any]
         table=table.name,
         **{**common, "retry_delay": timedelta(seconds=30), "execution_timeout": timedelta(minutes=30)},
     ).as_teardown()
-    assess >> report
     plan_uri = f"{{{{ ti.xcom_pull(task_ids={assess.task_id!r}, key={runs.PLAN_URI!r}) }}}}"
-    previous = None
+    previous: IcebergMaintenanceOperator | None = None
     for section, task_id in runs.SECTION_TASK_IDS.items():
         task = IcebergMaintenanceOperator(
             task_id=task_id,
@@ -155,7 +154,8 @@ def _add_tasks(policy: Policy, table: TablePolicy, parameters: Mapping[str, Any]
             trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
             **spark,
         )
-        assess >> task >> report
+        assess >> task
         if previous is not None:
             previous >> task
         previous = task
+    previous >> report

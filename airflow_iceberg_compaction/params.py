@@ -5,28 +5,29 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 
-def run_params() -> dict[str, Param]:
-    """Params of every maintenance Dag, one for each field of RunParameters. Empty means: as the policy says."""
+def run_params(*, expire_snapshots: bool) -> dict[str, Param]:
+    """Params of a maintenance Dag, one for each field of RunParameters. Empty means: as the policy says.
+
+    :param expire_snapshots: what the policy says about expiry.
+    """
+    # Params without a section stand in the one that is open when the form appears.
     return {
         "force": Param(
             False,
             type="boolean",
             title="Force",
-            section="What to do",
             description="Rewrite the selected partitions even if they are healthy.",
         ),
         "dry_run": Param(
             False,
             type="boolean",
             title="Dry run",
-            section="What to do",
             description="Judge the table and write the plan, then stop. Spark is not started.",
         ),
         "partition_filter": Param(
             None,
             type=["null", "string"],
             title="Partition filter",
-            section="Which partitions",
             description="Only these partitions, for example: event_date = '2025-01-16' and region in ('eu', 'us')",
             maxLength=4000,
         ),
@@ -34,9 +35,10 @@ def run_params() -> dict[str, Param]:
             None,
             type=["null", "string"],
             enum=[None, "binpack", "sort", "zorder"],
+            values_display={"null": "as the policy says", "binpack": "binpack", "sort": "sort", "zorder": "zorder"},
             title="Strategy",
             section="How to rewrite",
-            description="Empty: as the policy says. sort and zorder need columns in the policy or a table sort order.",
+            description="sort and zorder need columns in the policy, or a sort order of the table.",
         ),
         "target_file_size_mb": Param(
             None,
@@ -56,11 +58,12 @@ def run_params() -> dict[str, Param]:
             description="Partitions beyond this budget wait for the next run. Empty: as the policy says.",
         ),
         "expire_snapshots": Param(
-            None,
-            type=["null", "boolean"],
+            # A switch cannot show "as the policy says", so it shows what the policy says.
+            expire_snapshots,
+            type=["boolean", "null"],
             title="Expire snapshots",
             section="Snapshots",
-            description="Empty: as the policy says.",
+            description="Remove snapshots that are past their retention, with the files only they need.",
         ),
         "snapshot_retention_hours": Param(
             None,

@@ -133,9 +133,11 @@ class IcebergHealthSensor(BaseSensorOperator):
         from airflow_iceberg_compaction.maintenance import assess_and_plan
         from airflow_iceberg_compaction.plan.parameters import RunParameters
 
-        values = context["params"] if self.parameters is None else self.parameters
+        values = dict(context["params"] if self.parameters is None else self.parameters)
+        if values.get("expire_snapshots") == self.table_policy.expire_snapshots.enabled:
+            del values["expire_snapshots"]  # the form shows what the policy says; that is no wish of this run
         try:
-            parameters = RunParameters.from_mapping(dict(values))
+            parameters = RunParameters.from_mapping(values)
         except ValueError as error:
             raise MaintenanceConfigurationError(f"run parameters: {error}") from error
         with metrics.span("assess", catalog=self.policy.catalog.name, table=self.table):

@@ -46,7 +46,7 @@ def test_the_tasks_are_one_chain_behind_the_gate_with_the_report_as_teardown(pol
         assert "assess" in task.upstream_task_ids
         assert task.trigger_rule == TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
     assert dag.get_task("report").is_teardown
-    assert dag.get_task("report").upstream_task_ids == set(TASKS[:-1])
+    assert dag.get_task("report").upstream_task_ids == {"remove_orphan_files"}
 
 
 def test_what_the_policy_says_about_running_reaches_the_tasks(write_policy):
@@ -147,7 +147,7 @@ def test_isolation_does_not_hide_a_mistake_that_all_tables_share(write_policy):
 def test_the_form_offers_exactly_the_parameters_a_run_understands(policy):
     params = build_dag(policy, "shop.events").params
     defaults = params.validate()
-    assert RunParameters.from_mapping(defaults) == RunParameters()
+    assert RunParameters.from_mapping(defaults) == RunParameters(expire_snapshots=True)  # as the policy says
     assert set(defaults) == set(RunParameters.__dataclass_fields__)
 
 
