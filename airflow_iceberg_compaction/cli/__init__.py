@@ -25,7 +25,7 @@ COMMANDS = {
 }
 
 # Exit codes: 0 fine, 1 found problems, 2 usage, 3 could not reach something.
-USAGE, UNREACHABLE = 2, 3
+PROBLEMS, USAGE, UNREACHABLE = 1, 2, 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,11 +62,14 @@ def _exit_code(error: Exception) -> int | None:
     from airflow_iceberg_compaction.catalog import CatalogError, CatalogUnreachableError, TableNotFoundError
     from airflow_iceberg_compaction.cli.common import UsageError
     from airflow_iceberg_compaction.environment import EnvironmentProblem
+    from airflow_iceberg_compaction.health.errors import HealthError, SelectionError
     from airflow_iceberg_compaction.policy.errors import PolicyError
     from airflow_iceberg_compaction.submit import SubmitError
 
-    if isinstance(error, CatalogError | TableNotFoundError | UsageError | PolicyError):
+    if isinstance(error, CatalogError | TableNotFoundError | UsageError | PolicyError | SelectionError):
         return USAGE
+    if isinstance(error, HealthError):
+        return PROBLEMS
     if isinstance(error, CatalogUnreachableError | EnvironmentProblem | SubmitError):
         return UNREACHABLE
     return None

@@ -114,6 +114,15 @@ class MetadataHealth:
     target_manifest_bytes: int = 8 * 1024 * 1024
     metadata_json_bytes: int | None = None
 
+    @property
+    def manifests(self) -> int:
+        return self.data_manifests + self.delete_manifests
+
+    @property
+    def ideal_manifests(self) -> int:
+        """How few manifests of the target size could hold the same entries; a manifest has one spec."""
+        return sum(-(-size // self.target_manifest_bytes) for _, size in self.manifests_by_spec.values())
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableHealth:

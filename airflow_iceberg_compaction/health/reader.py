@@ -44,7 +44,7 @@ class SummaryReader:
         self._log = log
         self._cache = cache
         self._progress = progress
-        self._worker_count = min(MAX_WORKERS, len(os.sched_getaffinity(0))) if workers is None else workers
+        self._worker_count = min(MAX_WORKERS, _cores()) if workers is None else workers
         self._workers: WorkerPool | None = None
         self.read = 0
         self.cached = 0
@@ -122,3 +122,10 @@ class SummaryReader:
         if self._workers is not None:
             return self._workers.summarize(manifest, data)
         return summarize(manifest, data, self._measure, self._log)
+
+
+def _cores() -> int:
+    """The cores this process may use, which in a container are fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -146,7 +146,7 @@ def test_worker_processes_count_like_this_one(tmp_path: Path, monkeypatch: pytes
     started = []
     monkeypatch.setattr(reader_module, "MIN_BYTES_FOR_WORKERS", 0)
     monkeypatch.setattr(reader_module, "WorkerPool", lambda *args: started.append(WorkerPool(*args)) or started[-1])
-    monkeypatch.setattr(reader_module.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    monkeypatch.setattr(reader_module, "_cores", lambda: 3)
     assert judge(table, snapshot, measure) == alone
     assert len(started) == 1
     assert len(alone.partitions) == 12
