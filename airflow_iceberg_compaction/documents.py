@@ -344,6 +344,7 @@ class Report(Document):
     cost: dict[str, Any] = field(default_factory=dict)
     snapshots: tuple[int, ...] = ()
     sections: tuple[SectionReport, ...] = ()
+    spark_starts: int = 0  # Spark applications this run started; 0 is the usual night of a healthy table
 
 
 # ------------------------------------------------------------------------------------------------------------ decoding

@@ -115,9 +115,9 @@ class _Story:
                 self.console.print(f"[red]failed[/]  {dag_id}, see {log}")
                 continue
             took = duration((time.monotonic() - started) * 1000)
-            starts = sum(section.spark_started for section in report.sections)
-            self.console.print(f"airflow dags test {dag_id}: {report.outcome.replace('_', ' ')} in {took}, "
-                               f"Spark started {starts} times")  # fmt: skip
+            times = {0: "Spark not started", 1: "Spark started once"}
+            spark = times.get(report.spark_starts, f"Spark started {report.spark_starts} times")
+            self.console.print(f"airflow dags test {dag_id}: {report.outcome.replace('_', ' ')} in {took}, {spark}")
             reports[table] = report
         return reports
 
@@ -140,8 +140,8 @@ class _Story:
             for section in report.sections:
                 started = "[red]started[/]" if section.spark_started else "not started"
                 shown.add_row(table, section.section, started, escape(section.reason))
-                if section.spark_started:
-                    self.broken.append(f"the second run started Spark for {section.section} of {table}")
+            if report.spark_starts:
+                self.broken.append(f"the second run started Spark for {table}")
         self.console.print(shown)
 
     def _tell_slack(self) -> None:

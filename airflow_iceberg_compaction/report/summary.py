@@ -77,6 +77,7 @@ def build_report(
         },
         snapshots=tuple(dict.fromkeys(snapshot for step in steps for snapshot in step.snapshots)),
         sections=sections,
+        spark_starts=len(results) or int(bool(failures)),
     )
 
 

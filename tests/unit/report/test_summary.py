@@ -34,12 +34,15 @@ def test_a_run_that_did_what_was_planned_succeeds_with_numbers_before_and_after(
     assert report.snapshots == (77,)
     assert report.probe == {"before_ms": 2000, "after_ms": 500, "equal": True}
     assert [s.spark_started for s in report.sections] == [True, False, False, True, False]
+    assert report.spark_starts == 1
     assert report.sections[4].reason == "swept 2 days ago, due every 7d"
 
 
 def test_sections_in_separate_applications_make_one_report(plan: Plan) -> None:
     results = [examples.result(examples.rewrite_step()), examples.result(examples.expire_step())]
-    assert build_report(plan, results, AFTER, 0) == build_report(
+    merged = build_report(plan, results, AFTER, 0)
+    assert merged.spark_starts == 2
+    assert replace(merged, spark_starts=1) == build_report(
         plan, [examples.result(examples.rewrite_step(), examples.expire_step())], AFTER, 0
     )
 
