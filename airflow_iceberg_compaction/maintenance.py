@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.history import History
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyiceberg.catalog import Catalog
 
@@ -58,8 +59,10 @@ def assess_and_plan(
         selected=selected,
         throughput=throughput,
         last_orphan_sweep_ms=last_orphan_sweep_ms,
-        other_locations=_other_locations(config, policy, catalog, table),
     )
+    if plan.orphans.due:
+        others = _other_locations(config, catalog, table)
+        plan = dataclasses.replace(plan, orphans=dataclasses.replace(plan.orphans, other_locations=others))
     return health, plan
 
 
@@ -99,10 +102,19 @@ def _learned(catalog: Catalog, policy: Policy, table: str) -> tuple[float | None
         return None, None
 
 
-def _other_locations(config: CatalogConfig, policy: Policy, catalog: Catalog, table: TablePolicy) -> tuple[str, ...]:
-    """Where the catalog's other tables lie: an orphan sweep must not reach into them."""
-    if table.orphan_files.mode == "off":
-        return ()
-    namespaces = {table.name.rpartition(".")[0]} | {other.name.rpartition(".")[0] for other in policy.tables}
+def _other_locations(config: CatalogConfig, catalog: Catalog, table: TablePolicy) -> tuple[str, ...]:
+    """Where other tables lie, into which a sweep must not reach; all of the catalog's before anything is deleted.
+
+    Each costs a call to the catalog, so this is asked only when a sweep is due.
+    """
+    own = tuple(table.name.split(".")[:-1])
+    namespaces = set(_namespaces(catalog)) if table.orphan_files.mode == "delete" else {own}
     names = {".".join(name) for namespace in sorted(namespaces) for name in catalog.list_tables(namespace)}
     return tuple(config.load_table(name, catalog).metadata.location for name in sorted(names - {table.name}))
+
+
+def _namespaces(catalog: Catalog, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for namespace in catalog.list_namespaces(parent):
+        if len(namespace) > len(parent):  # some catalogs list the parent itself
+            yield tuple(namespace)
+            yield from _namespaces(catalog, tuple(namespace))

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from airflow_iceberg_compaction import maintenance
+from airflow_iceberg_compaction.plan.parameters import RunParameters
+from airflow_iceberg_compaction.policy.model import Catalog as CatalogPolicy
+from airflow_iceberg_compaction.policy.model import OrphanFiles, Policy, TablePolicy
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from airflow_iceberg_compaction.catalog import CatalogConfig
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+
+
+@pytest.mark.parametrize("mode", ["report", "delete"])
+def test_a_due_sweep_knows_where_other_tables_lie(
+    lake: CatalogConfig, catalog: Catalog, namespace: str, mode: str
+) -> None:
+    for name in ("mine", "neighbour"):
+        catalog.create_table(f"{namespace}.{name}", ROWS.schema).append(ROWS)
+    elsewhere = f"{namespace}_other"
+    catalog.create_namespace(elsewhere)
+    catalog.create_table(f"{elsewhere}.far", ROWS.schema)
+    table = TablePolicy(name=f"{namespace}.mine", orphan_files=OrphanFiles(mode=mode))
+    policy = Policy(path="p.yaml", catalog=CatalogPolicy(name="lake"), tables=(table,), history=None)
+
+    _, plan = maintenance.assess_and_plan(lake, policy, table, RunParameters(), run_id="r", now_ms=1)
+
+    found = {location.rpartition("/")[2] for location in plan.orphans.other_locations}
+    assert "neighbour" in found
+    assert "mine" not in found
+    assert ("far" in found) is (mode == "delete")
