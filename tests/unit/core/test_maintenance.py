@@ -32,7 +32,7 @@ def test_a_due_sweep_knows_where_other_tables_lie(
 
     _, plan = maintenance.assess_and_plan(lake, policy, table, RunParameters(), run_id="r", now_ms=1)
 
-    found = {location.rpartition("/")[2] for location in plan.orphans.other_locations}
-    assert "neighbour" in found
-    assert "mine" not in found
-    assert ("far" in found) is (mode == "delete")
+    found = {"/".join(location.split("/")[-2:]) for location in plan.orphans.other_locations}
+    assert f"{namespace}/neighbour" in found
+    assert f"{namespace}/mine" not in found
+    assert (f"{elsewhere}/far" in found) is (mode == "delete")
