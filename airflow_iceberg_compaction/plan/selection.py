@@ -81,7 +81,7 @@ class _Judge:
         self._selected = selected
         self._specs = {spec.spec_id: spec for spec in health.specs}
         self._unjudged = dict(health.unjudged)
-        self._log_start_ms = min((s.timestamp_ms for s in health.snapshots), default=now_ms)
+        self._log_start_ms = log_start_ms(health)
 
     def __call__(self, partition: PartitionHealth) -> Judgement:
         value = score(partition, self._policy, self._now_ms)
@@ -112,8 +112,7 @@ class _Judge:
         longest = min(LONGEST_WAIT_MS, self._now_ms - self._log_start_ms)
         if longest <= 0:
             return 0.0
-        since = partition.last_compaction_ms
-        return max(0.0, (self._now_ms - (self._log_start_ms if since is None else since)) / longest)
+        return max(0.0, (self._now_ms - compacted_before_ms(partition, self._log_start_ms)) / longest)
 
     def _barred(self, partition: PartitionHealth, wanted: bool) -> tuple[Decision, str, str] | None:
         """Why the partition is no candidate, None when it is one."""
@@ -175,8 +174,7 @@ class _Judge:
         every = self._policy.rewrite.full_every
         if every is None:
             return False
-        since = self._log_start_ms if partition.last_compaction_ms is None else partition.last_compaction_ms
-        return self._now_ms - since >= _ms(every)
+        return self._now_ms - compacted_before_ms(partition, self._log_start_ms) >= _ms(every)
 
     def _in_window(self, partition: PartitionHealth) -> bool:
         window = self._policy.rewrite.partitions
@@ -184,6 +182,16 @@ class _Judge:
             return True
         end = partition_end_ms(self._specs[partition.spec_id], partition.partition)
         return end is None or end > self._now_ms - _ms(window)
+
+
+def log_start_ms(health: TableHealth) -> int:
+    """When the snapshot log begins, which is how far back the absence of a compaction is known."""
+    return min((snapshot.timestamp_ms for snapshot in health.snapshots), default=health.judged_at_ms)
+
+
+def compacted_before_ms(partition: PartitionHealth, log_start: int) -> int:
+    """The partition was certainly not compacted after this."""
+    return log_start if partition.last_compaction_ms is None else partition.last_compaction_ms
 
 
 def partition_end_ms(spec: Spec, values: PartitionTuple) -> int | None:
