@@ -24,6 +24,7 @@ from airflow_iceberg_compaction.health.manifests import Manifest
 from airflow_iceberg_compaction.health.summary import Measure, SnapshotFact, Summary, summarize
 
 _LENGTH = struct.Struct("<Q")
+COMMAND = ("-m", "airflow_iceberg_compaction.health.worker")
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -73,7 +74,7 @@ class _Worker:
     def __init__(self, greeting: bytes) -> None:
         path = os.pathsep.join(filter(None, (str(PACKAGE_ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "airflow_iceberg_compaction.health.worker"],
+            [sys.executable, *COMMAND],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
