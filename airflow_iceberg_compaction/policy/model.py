@@ -41,7 +41,9 @@ ORPHAN_DELETE_FLOOR = timedelta(days=3)
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Validators are built when they are first used, and defaults are made without one: a task that is about to start has no
+    # time for those it does not need.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Thresholds(Strict):
@@ -186,12 +188,12 @@ class TableSettings(Strict):
         None, description="Cron expression or preset (UTC), a mapping (see below), or null: only manual runs."
     )
     enabled: bool = Field(True, description="false: no Dag, and commands leave the table out unless it is named.")
-    thresholds: Thresholds = Thresholds()
-    rewrite: Rewrite = Rewrite()
-    delete_files: DeleteFiles = DeleteFiles()
-    manifests: Manifests = Manifests()
-    expire_snapshots: ExpireSnapshots = ExpireSnapshots()
-    orphan_files: OrphanFiles = OrphanFiles()
+    thresholds: Thresholds = Thresholds.model_construct()
+    rewrite: Rewrite = Rewrite.model_construct()
+    delete_files: DeleteFiles = DeleteFiles.model_construct()
+    manifests: Manifests = Manifests.model_construct()
+    expire_snapshots: ExpireSnapshots = ExpireSnapshots.model_construct()
+    orphan_files: OrphanFiles = OrphanFiles.model_construct()
     probe: Probe | None = Field(
         None, description="A SELECT run before and after: rows must be equal, times give the speed-up."
     )
@@ -201,7 +203,7 @@ class TableSettings(Strict):
     write_properties: WriteProperties = Field(
         {}, description="Table properties to keep set, so that writers make fewer small files."
     )
-    report: ReportTo = ReportTo()
+    report: ReportTo = ReportTo.model_construct()
     owner: Text = Field("airflow", description="Owner of the Dag.")
     tags: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field((), description="Tags of the Dag.")
     pool: Text | None = Field(None, description="Airflow pool of the Spark tasks; null: the default pool.")
@@ -280,14 +282,14 @@ class PolicyHeader(Strict):
     """What is said once per file."""
 
     catalog: Catalog
-    spark: Spark = Spark()
+    spark: Spark = Spark.model_construct()
     documents: Annotated[str, Field(min_length=1, max_length=2000)] | None = Field(
         None,
         description="Folder URI of plans and results; may hold `${NAME}`. null: under AIRFLOW_HOME, or "
         "./.iceberg-compaction for the command line.",
     )
     history: HistoryTable = Field("maintenance.history", description="Iceberg table of past runs; off: none.")
-    prices: Prices = Prices()
+    prices: Prices = Prices.model_construct()
     profile: str = Field(
         "production", description="development, staging, production or one of `profiles`; may hold `${NAME}`."
     )
@@ -298,7 +300,7 @@ class PolicyFile(PolicyHeader):
 
     version: Literal[1] = Field(description="Version of this format.")
     profiles: dict[str, Profile] = Field({}, description="Profiles of your own.")
-    defaults: TableSettings = Field(TableSettings(), description="Settings of every table.")
+    defaults: TableSettings = Field(TableSettings.model_construct(), description="Settings of every table.")
     tables: tuple[TableEntry, ...] = Field(description="The tables, by name or pattern.")
 
 

@@ -58,6 +58,14 @@ def companion_text(policy: str | Path, listed: dict[str, list[str]]) -> str:
 
 @lru_cache(maxsize=1024)
 def _regex(pattern: str) -> re.Pattern[str]:
-    words = {"*": r"[^.]*", "?": r"[^.]"}
-    # Runs of stars mean the same as one, and would make the match exponential.
-    return re.compile("".join(words.get(c) or re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
+    return re.compile(r"\.".join(_part(part) for part in pattern.split(".")))
+
+
+def _part(part: str) -> str:
+    """One part between dots. The first place where a word between two stars fits is as good as any later one, hence the
+    atomic groups: without them a pattern of many stars would be tried in exponentially many ways."""
+    first, *others = ("".join("[^.]" if c == "?" else re.escape(c) for c in word) for word in part.split("*"))
+    if not others:
+        return first
+    *between, last = others
+    return first + "".join(f"(?>[^.]*?{word})" for word in between) + f"[^.]*{last}"

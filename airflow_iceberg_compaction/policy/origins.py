@@ -20,7 +20,9 @@ class Origin:
     line: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.file else self.profile or "built in"
+        if self.file:
+            return f"{self.file}:{self.line}"
+        return f"profile {self.profile}" if self.profile else "built in"
 
 
 @dataclass(frozen=True)

@@ -26,5 +26,5 @@ BUILT_IN: dict[str, dict[str, Any]] = {
 
 def built_in_profile(name: str) -> Mapping:
     """The tree of a built-in profile; KeyError if there is none of that name."""
-    tree = from_plain(BUILT_IN[name], layer=f"profile {name}")
+    tree = from_plain(BUILT_IN[name], layer=name)
     return tree if isinstance(tree, Mapping) else Mapping()
