@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.health.cache import entry_name
 from airflow_iceberg_compaction.health.encoding import dump_summary, load_summary
 from airflow_iceberg_compaction.health.manifests import Manifest, fetch
+from airflow_iceberg_compaction.health.overlap import overlapped
 from airflow_iceberg_compaction.health.selfcheck import check_once
 from airflow_iceberg_compaction.health.summary import Measure, SnapshotFact, Summary, summarize
 from airflow_iceberg_compaction.health.worker import WorkerPool
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_iceberg_compaction.health.cache import ManifestCache
 
-FETCH_THREADS = 8
 BATCH = 256  # manifests looked up in the cache, and written to it, at a time
-MAX_BYTES_IN_FLIGHT = 32 * 1024 * 1024
 MIN_BYTES_FOR_WORKERS = 24 * 1024 * 1024  # below, starting processes costs more than they save
 MAX_WORKERS = 4
 
@@ -69,7 +66,7 @@ class SummaryReader:
                     yield manifest, load_summary(known.pop(manifest.path))
                 else:
                     self.read += 1
-                    summary = next(fresh)
+                    _, summary = next(fresh)
                     if self._cache is not None:
                         measure = self._measure.key(manifest.spec_id)
                         counted.setdefault(measure, {})[entry_name(manifest)] = dump_summary(summary)
@@ -89,32 +86,12 @@ class SummaryReader:
             found.update((names[name], value) for name, value in values.items())
         return found
 
-    def _count(self, manifests: Sequence[Manifest]) -> Iterator[Summary]:
+    def _count(self, manifests: Sequence[Manifest]) -> Iterator[tuple[Manifest, Summary]]:
         """Summaries of ``manifests`` in order; while one is counted the next ones are on their way."""
-        if not manifests:
-            return
-        if (
-            self._workers is None
-            and self._worker_count > 1
-            and sum(m.length for m in manifests) > MIN_BYTES_FOR_WORKERS
-        ):
+        enough = sum(manifest.length for manifest in manifests) > MIN_BYTES_FOR_WORKERS
+        if enough and self._workers is None and self._worker_count > 1:
             self._workers = WorkerPool(self._worker_count, self._measure, self._log)
-        with ThreadPoolExecutor(min(FETCH_THREADS, len(manifests)), thread_name_prefix="manifest") as threads:
-            waiting: deque[tuple[int, Future[Summary]]] = deque()
-            bytes_in_flight = 0
-            remaining = deque(manifests)
-            try:
-                while remaining or waiting:
-                    while remaining and (not waiting or bytes_in_flight + remaining[0].length <= MAX_BYTES_IN_FLIGHT):
-                        manifest = remaining.popleft()
-                        bytes_in_flight += manifest.length
-                        waiting.append((manifest.length, threads.submit(self._summarize, manifest)))
-                    length, summary = waiting.popleft()
-                    yield summary.result()
-                    bytes_in_flight -= length
-            finally:
-                for _, summary in waiting:
-                    summary.cancel()
+        return overlapped(self._summarize, manifests)
 
     def _summarize(self, manifest: Manifest) -> Summary:
         data = fetch(self._io, manifest.path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import signal
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from airflow_iceberg_compaction.health.manifests import (
     Projection,
     live_entries,
 )
+from airflow_iceberg_compaction.health.overlap import MAX_BYTES_IN_FLIGHT, overlapped
 from airflow_iceberg_compaction.health.reader import SummaryReader
 from airflow_iceberg_compaction.health.summary import Measure, summarize
 from airflow_iceberg_compaction.health.worker import WorkerPool
@@ -199,3 +202,33 @@ def test_manifests_come_in_the_order_asked_for_with_progress(tmp_path: Path) -> 
         found = [summary.data["eu", 1].files for _, summary in reader.summaries(manifests)]
     assert found == list(range(1, 20))
     assert steps == [(n, 19) for n in range(1, 20)]
+
+
+def test_manifests_are_fetched_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = TableMaker(tmp_path, SCHEMA, SPEC)
+    manifests = [as_manifest(maker.manifest([File(("eu", 1))])) for _ in range(8)]
+    together = threading.Barrier(4, timeout=30)
+    real = reader_module.fetch
+
+    def fetch(io: Any, path: str) -> bytes:
+        together.wait()  # passes only if four of them wait at once
+        return real(io, path)
+
+    monkeypatch.setattr(reader_module, "fetch", fetch)
+    with SummaryReader(maker.io, MEASURE, {}, None, lambda *_: None) as reader:
+        assert len(list(reader.summaries(manifests))) == 8
+
+
+def test_what_is_on_its_way_is_bounded(tmp_path: Path) -> None:
+    lengths = [MAX_BYTES_IN_FLIGHT // 3, MAX_BYTES_IN_FLIGHT * 2, 5, MAX_BYTES_IN_FLIGHT // 2, MAX_BYTES_IN_FLIGHT // 2]
+    maker = TableMaker(tmp_path, SCHEMA, SPEC)
+    manifest = as_manifest(maker.manifest([File(("eu", 1))]))
+    under_way: list[int] = []
+    done = 0
+    for _, length in overlapped(
+        lambda m: under_way.append(m.length) or m.length, [replace(manifest, length=length) for length in lengths]
+    ):
+        on_its_way = sum(under_way) - done
+        assert on_its_way <= max(MAX_BYTES_IN_FLIGHT, length)
+        done += length
+    assert under_way == lengths
