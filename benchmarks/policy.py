@@ -76,8 +76,6 @@ def measure(folder: Path, tables: int) -> dict[str, float]:
         "file_bytes": path.stat().st_size,
         "validate_command_seconds": _median(lambda: _command("validate", str(path))),
         "help_command_seconds": _median(lambda: _command("--help")),
-            lambda: subprocess.run([*CLI, "--help"], check=True, stdout=subprocess.DEVNULL)
-        ),
         "load_seconds": _median(lambda: load_policy(path)),
         "load_one_table_seconds": _median(lambda: load_policy(path, only=last)),
         "load_with_an_error_each_seconds": _median(load_broken),
