@@ -16,7 +16,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.context import ATTEMPT_ID, RUN_ID
+from spark_jobs.context import ATTEMPT_ID, CLOCK_SKEW_MS, RUN_ID
 from spark_jobs.errors import RefusedError
 from spark_jobs.jvm import first_line
 from spark_jobs.locations import normal
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 FOLDER = "compacted"
 INPUTS = "inputs.txt"
-_CLOCK_SKEW_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def discard_folder(table: IcebergTable, folder: str) -> str:
         files = table.list_files(f"{folder}/")
     except RefusedError as error:
         return str(error)
-    return _remove(table, sorted(files, key=lambda path: path.endswith(f"/{INPUTS}")))
+    return _remove(table, _record_last(files))
 
 
 def clean_leftovers(table: IcebergTable, plan: Plan) -> tuple[int, tuple[str, ...]]:
@@ -81,33 +80,34 @@ def clean_leftovers(table: IcebergTable, plan: Plan) -> tuple[int, tuple[str, ..
         folders = _attempt_folders(table.list_files(f"{prefix}/"))
     except RefusedError as error:
         return 0, (f"leftovers of a killed attempt would stay until the next orphan removal: {error}",)
-    if not folders:
-        return 0, ()
-    if plan.snapshot_id is None or table.snapshot(plan.snapshot_id) is None:
-        return 0, (f"{len(folders)} attempts left files under {prefix}; the snapshot log no longer reaches back to the "
-                   "plan, so they are left to orphan removal",)  # fmt: skip
     stamped = {
         s.summary.get(ATTEMPT_ID)
-        for s in table.snapshots_since(plan.created_at_ms - _CLOCK_SKEW_MS)
+        for s in table.snapshots_since(plan.created_at_ms - CLOCK_SKEW_MS)
         if s.summary.get(RUN_ID) == plan.run_id
     }
-    live = _live_paths(table)
-    removed, kept = 0, []
-    for folder, files in folders.items():
-        record = next((path for path in files if path.endswith(f"/{INPUTS}")), None)
-        if folder.rpartition("/")[2] in stamped:
-            kept.append(_remove(table, [record]) if record else "")
-            continue
-        reason = _why_keep(table, folder, files, record, live)
-        if not reason:
-            reason = _remove(table, [path for path in files if path != record])
-            reason = reason or _remove(table, [record] if record else [])
-            removed += len(files) - (record is not None)
-        kept.append(reason)
+    kept: list[str] = []
+    for folder in [folder for folder in folders if folder.rpartition("/")[2] in stamped]:
+        record = _record(folders.pop(folder))  # published, but the job was killed before it removed the record
+        kept.append(_remove(table, [record] if record else []))
+    removed = 0
+    if folders and (plan.snapshot_id is None or table.snapshot(plan.snapshot_id) is None):
+        kept += [
+            f"{folder}: the snapshot log no longer reaches back to the plan; left to orphan removal"
+            for folder in folders
+        ]
+    elif folders:
+        live = _live_paths(table)
+        for folder, files in folders.items():
+            reason = _why_keep(table, folder, files, live)
+            if not reason:
+                reason = _remove(table, _record_last(files))
+                removed += len(files) - 1
+            kept.append(reason)
     return removed, tuple(reason for reason in kept if reason)
 
 
-def _why_keep(table: IcebergTable, folder: str, files: list[str], record: str | None, live: set[str]) -> str:
+def _why_keep(table: IcebergTable, folder: str, files: list[str], live: set[str]) -> str:
+    record = _record(files)
     if any(normal(path) in live for path in files):
         return f"{folder} holds live files"  # published, although its stamp is gone
     if record is None:
@@ -119,6 +119,15 @@ def _why_keep(table: IcebergTable, folder: str, files: list[str], record: str | 
     if inputs and all(normal(path) in live for path in inputs):
         return f"{folder} may still be published by an attempt that is alive; left to orphan removal"
     return ""
+
+
+def _record(files: Iterable[str]) -> str | None:
+    return next((path for path in files if path.endswith(f"/{INPUTS}")), None)
+
+
+def _record_last(files: Iterable[str]) -> list[str]:
+    """A folder without its record could not be judged any more, so the record goes last."""
+    return sorted(files, key=lambda path: path.endswith(f"/{INPUTS}"))
 
 
 def _attempt_folders(paths: Iterable[str]) -> dict[str, list[str]]:

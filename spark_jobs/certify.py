@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from airflow_iceberg_compaction.documents import Law
 from spark_jobs import audit
 from spark_jobs.checksum import LINEAGE, checksum, live_rows
+from spark_jobs.errors import JobError
 from spark_jobs.jvm import translate
 
 if TYPE_CHECKING:
@@ -67,6 +69,32 @@ def after_publish(
     return tuple(laws)
 
 
+def stamp(laws: Sequence[Law]) -> str:
+    """What was proven before the commit, short enough for its snapshot summary."""
+    rows = next(law for law in laws if law.name == "rows")
+    verdicts = {law.name: law.verdict for law in laws}
+    return json.dumps({"rows": [rows.before, rows.after], "laws": verdicts}, separators=(",", ":"))
+
+
+def from_stamp(batch: Batch, text: str | None) -> tuple[Law, ...]:
+    """The laws of a batch that an earlier, lost application published, as its snapshot remembers them."""
+    if text is None:
+        return ()
+    found = json.loads(text)
+    return tuple(
+        Law(
+            name=name,
+            scope=f"batch {batch.batch_id}",
+            before=found["rows"][0] if name == "rows" else None,
+            after=found["rows"][1] if name == "rows" else None,
+            verdict=verdict,
+            checked="before_publish",
+            detail="as the snapshot's summary records it; the application that checked it was lost",
+        )
+        for name, verdict in found["laws"].items()
+    )
+
+
 def _sides(
     context: Context, table: IcebergTable, snapshot_id: int, expression: Any, groups: Sequence[Group]
 ) -> list[audit.GroupSides]:
@@ -78,6 +106,12 @@ def _sides(
             index = group_of.get(file["file-path"])
             if index is not None:
                 before[index].add(file)
+    for group in groups:
+        if before[group.index].files != len(group.inputs):
+            raise JobError(
+                f"statistics of {before[group.index].files} of {len(group.inputs)} files of group {group.index} were found; "
+                "please report this with the table's metadata"
+            )
     live = _live_rows(context, table, groups)
     sides = []
     for group in groups:

@@ -24,6 +24,8 @@ RUN_ID, BATCH_ID, ATTEMPT_ID = (
     "iceberg-compaction.attempt-id",
 )
 SECTION = "iceberg-compaction.section"
+AUDIT = "iceberg-compaction.audit"
+CLOCK_SKEW_MS = 24 * 3600 * 1000  # how far the clocks of writers may lie apart
 
 
 def back_off(attempt: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spark_jobs.errors import EngineError
+from spark_jobs.errors import EngineError, JobError
 from spark_jobs.jvm import first_line, translate
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class IcebergEngine:
             return self._runner.rewrite(group.java)
         except Exception as error:
             known = translate(error, f"group {group.index} could not be written")
-            if type(known) is not EngineError.__base__:
+            if type(known) is not JobError:
                 raise known from error
             raise EngineError(
                 f"group {group.index} ({len(group.inputs)} files, {group.input_bytes} bytes) could not be written: "

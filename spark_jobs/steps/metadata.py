@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_iceberg_compaction.documents import Law
-from spark_jobs.context import BATCH_ID, RUN_ID
+from spark_jobs.context import BATCH_ID, CLOCK_SKEW_MS, RUN_ID
 from spark_jobs.errors import ConflictError, UnknownCommitStateError
 from spark_jobs.jvm import translate
 from spark_jobs.progress import note
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from spark_jobs.jvm import IcebergTable, SnapshotFacts
 
 _TOTALS = ("total-data-files", "total-records")
-_DAY_MS = 24 * 3600 * 1000
 
 
 def commit(
@@ -86,6 +85,6 @@ def _stamped(context: Context, stamps: Mapping[str, str]) -> list[SnapshotFacts]
     table = context.load_table()
     return [
         s
-        for s in table.snapshots_since(context.plan.created_at_ms - _DAY_MS)
+        for s in table.snapshots_since(context.plan.created_at_ms - CLOCK_SKEW_MS)
         if s.summary.get(RUN_ID) == stamps[RUN_ID] and s.summary.get(BATCH_ID) == stamps[BATCH_ID]
     ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_iceberg_compaction.documents import BatchResult, StepResult
-from spark_jobs import attempts, certify, probe
+from spark_jobs import attempts, certify, fallback, probe
 from spark_jobs.attempts import Attempt
-from spark_jobs.context import ATTEMPT_ID, BATCH_ID, RUN_ID
+from spark_jobs.context import ATTEMPT_ID, AUDIT, BATCH_ID, CLOCK_SKEW_MS, RUN_ID
 from spark_jobs.errors import ConflictError, JobError, LawViolatedError, RefusedError, UnknownCommitStateError
 from spark_jobs.jvm import translate
 from spark_jobs.progress import Progress, note
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
     from spark_jobs.context import Context
     from spark_jobs.jvm import Group, IcebergTable, SnapshotFacts
 
-_OURS = {"max-concurrent-file-group-rewrites"}  # options that the job itself carries out
-_IGNORED = {"use-starting-sequence-number", "partial-progress.enabled", "remove-dangling-deletes"}
+# Options that the job itself carries out.
+_OURS = {"max-concurrent-file-group-rewrites", "use-starting-sequence-number"}
+_IGNORED = {"partial-progress.enabled", "remove-dangling-deletes"}
 _LOOKS_FOR_STAMP = 4
-_MOST_GROUPS_AT_ONCE = 16
+_GROUPS_AT_ONCE = (5, 16)  # Iceberg's own default at least; more only bloats the driver
 
 
 def run(context: Context) -> StepResult:
@@ -57,11 +60,19 @@ class _Rewrite:
         for batch in plan.rewrite.batches:
             _check_options(table, plan.rewrite.strategy, batch)
         before = probe.run(context.gateway, plan.rewrite.probe)
+        if context.gateway.missing:
+            self.remarks.append(
+                f"audited after publish: Iceberg {context.gateway.iceberg_version} lacks {', '.join(context.gateway.missing)}"
+            )
+        earlier = next((s.laws for s in context.document.result.steps if s.section == "rewrite"), ())
         committed = committed_batches(table, plan.run_id, plan.created_at_ms)
         for number, batch in enumerate(plan.rewrite.batches, start=1):
             self.progress.batch = number
             if batch.batch_id in committed:
-                self._add(_from_snapshot(batch, committed[batch.batch_id]))
+                snapshot = committed[batch.batch_id]
+                remembered = [law for law in earlier if law.scope == f"batch {batch.batch_id}"]
+                self.laws += remembered or certify.from_stamp(batch, snapshot.summary.get(AUDIT))
+                self._add(_from_snapshot(batch, snapshot))
                 continue
             try:
                 self._add(self._batch(batch))
@@ -91,8 +102,9 @@ class _Rewrite:
             if attempt > 1:
                 self.context.back_off(attempt)
                 table = self.context.load_table()
+            carry_out = self._public_attempt if self.context.gateway.missing else self._attempt
             try:
-                result = self._attempt(table, batch, attempt, started)
+                result = carry_out(table, batch, attempt, started)
             except ConflictError as error:
                 last = error
                 note(f"batch {batch.batch_id} attempt {attempt} lost a race: {error}")
@@ -134,7 +146,7 @@ class _Rewrite:
             if any(law.verdict == "violated" for law in laws):
                 raise LawViolatedError(laws)
             self.progress.tell("committing")
-            published = self._commit(table, attempt, groups, head.snapshot_id)
+            published = self._commit(table, batch, attempt, groups, head.snapshot_id, certify.stamp(laws))
         except UnknownCommitStateError as error:
             # Whatever was written may be referenced: it stays, and a later look at the snapshot log decides.
             raise ConflictError(
@@ -149,13 +161,8 @@ class _Rewrite:
         context.at_stage("committed")
         attempt.published(table)
         after = certify.after_publish(table, batch, published, groups)
-        self.laws += [*laws, *after]
-        if any(law.verdict == "violated" for law in after):
-            self.problems.append(
-                f"snapshot {published.snapshot_id} of batch {batch.batch_id} does not hold what was audited: "
-                + "; ".join(law.detail for law in after if law.verdict == "violated")
-                + f"; compare it with its parent {published.parent_id} and roll back to that if rows are missing"
-            )
+        self.laws += laws
+        self._hold(batch, published, after)
         return BatchResult(
             batch_id=batch.batch_id,
             outcome="committed",
@@ -175,7 +182,7 @@ class _Rewrite:
         context = self.context
         engine = context.engine(context.gateway, destination, context.plan.rewrite, batch.options)
         asked = int(batch.options.get("max-concurrent-file-group-rewrites", 0))
-        at_once = asked or max(2, min(_MOST_GROUPS_AT_ONCE, context.gateway.parallelism()))
+        at_once = asked or min(max(context.gateway.parallelism(), _GROUPS_AT_ONCE[0]), _GROUPS_AT_ONCE[1])
 
         def one(group: Group) -> None:
             table.accept_outputs(group, engine.rewrite(group))
@@ -192,20 +199,28 @@ class _Rewrite:
                 raise
 
     def _commit(
-        self, table: IcebergTable, attempt: Attempt, groups: Sequence[Group], snapshot_id: int
+        self,
+        table: IcebergTable,
+        batch: Batch,
+        attempt: Attempt,
+        groups: Sequence[Group],
+        snapshot_id: int,
+        audit: str,
     ) -> SnapshotFacts:
-        stamps = self.context.stamps("rewrite", **{BATCH_ID: attempt.batch_id, ATTEMPT_ID: attempt.attempt_id})
+        marks = {BATCH_ID: attempt.batch_id, ATTEMPT_ID: attempt.attempt_id, AUDIT: audit}
+        stamps = self.context.stamps("rewrite", **marks)
         self.context.at_stage("committing")
         try:
-            table.commit(groups, snapshot_id, stamps)
+            as_old = batch.options.get("use-starting-sequence-number", "true") == "true"
+            table.commit(groups, snapshot_id, stamps, as_old_as_start=as_old)
         except UnknownCommitStateError:
             for look in range(1, _LOOKS_FOR_STAMP + 1):
-                found = self._find(attempt)
+                found = self._find(attempt.attempt_id)
                 if found is not None:
                     return found
                 self.context.back_off(look)
             raise
-        found = self._find(attempt)
+        found = self._find(attempt.attempt_id)
         if found is None:
             raise JobError(
                 f"the commit of batch {attempt.batch_id} succeeded but no snapshot carries its stamp; "
@@ -213,10 +228,41 @@ class _Rewrite:
             )
         return found
 
-    def _find(self, attempt: Attempt) -> SnapshotFacts | None:
+    def _find(self, attempt_id: str) -> SnapshotFacts | None:
         table = self.context.load_table()
-        since = self.context.plan.created_at_ms - 24 * 3600 * 1000
-        return next((s for s in table.snapshots_since(since) if s.summary.get(ATTEMPT_ID) == attempt.attempt_id), None)
+        since = self.context.plan.created_at_ms - CLOCK_SKEW_MS
+        return next((s for s in table.snapshots_since(since) if s.summary.get(ATTEMPT_ID) == attempt_id), None)
+
+    def _public_attempt(self, table: IcebergTable, batch: Batch, number: int, started: float) -> BatchResult:
+        """One attempt through Iceberg's public action, audited once it is published."""
+        attempt_id = uuid.uuid4().hex[:12]
+        self.progress.tell("writing")
+        try:
+            fallback.publish(self.context, table, batch, attempt_id)
+        except UnknownCommitStateError as error:
+            if self._find(attempt_id) is None:
+                raise ConflictError(f"{error}; no snapshot carries the batch's stamp, so it is tried again") from error
+        published = self._find(attempt_id)
+        if published is None:
+            return BatchResult(
+                batch_id=batch.batch_id, outcome="already_done", attempts=number, duration_ms=_since(started)
+            )
+        laws = fallback.after_publish(self.context, batch, published)
+        self._hold(batch, published, laws)
+        result = _from_snapshot(batch, published)
+        self.progress.files_done += result.input_files
+        self.progress.bytes_done += result.input_bytes
+        return dataclasses.replace(result, outcome="committed", attempts=number, duration_ms=_since(started))
+
+    def _hold(self, batch: Batch, published: SnapshotFacts, laws: Sequence[Law]) -> None:
+        """Keep the laws that were checked after publishing, and say loudly when one is broken."""
+        self.laws += laws
+        broken = [law.detail for law in laws if law.verdict == "violated"]
+        if broken:
+            self.problems.append(
+                f"snapshot {published.snapshot_id} of batch {batch.batch_id} does not hold what it should: "
+                f"{'; '.join(broken)}; compare it with its parent {published.parent_id}, roll back if rows are missing"
+            )
 
     # ------------------------------------------------------------------------------------------------------ the result
 
@@ -273,10 +319,9 @@ class _Rewrite:
 
 def committed_batches(table: IcebergTable, run_id: str, since_ms: int) -> dict[str, SnapshotFacts]:
     """The batches of this run that are already published, by the stamps in the snapshot log."""
-    margin = 24 * 3600 * 1000  # clocks of writers differ
     return {
         s.summary[BATCH_ID]: s
-        for s in table.snapshots_since(since_ms - margin)
+        for s in table.snapshots_since(since_ms - CLOCK_SKEW_MS)
         if s.summary.get(RUN_ID) == run_id and BATCH_ID in s.summary
     }
 

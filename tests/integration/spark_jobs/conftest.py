@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -13,7 +14,6 @@ from spark_jobs.maintain import carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -56,11 +56,40 @@ class Lake:
                 "id", "concat('name-', id) as name", "id * 0.5D as price"
             ).writeTo(f"lake.{table}").append()
 
+    def data_folder(self, table: str) -> Path:
+        return Path("/" + self.iceberg(table).data_location.removeprefix("file:").lstrip("/"))
+
+    def equality_delete(self, table: str, column: str, values: Sequence[int], partition: str | None = None) -> None:
+        """Commit an equality delete on a bigint column, as Flink would; Spark itself writes none."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        loaded = self.iceberg(table)
+        field_id = loaded.java.schema().findField(column).fieldId()
+        kind = pa.field(column, pa.int64(), metadata={"PARQUET:field_id": str(field_id)})
+        path = self.data_folder(table) / f"eq-{uuid.uuid4().hex}.parquet"
+        parquet.write_table(pa.table([pa.array(values, pa.int64())], schema=pa.schema([kind])), path)
+        ids = self.spark.sparkContext._gateway.new_array(self.spark._jvm.int, 1)
+        ids[0] = field_id
+        builder = self.spark._jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(loaded.java.spec())
+        builder = builder.ofEqualityDeletes(ids).withPath(f"file:{path}").withFormat("parquet")
+        builder = builder.withFileSizeInBytes(path.stat().st_size).withRecordCount(len(values))
+        if partition is not None:
+            builder = builder.withPartitionPath(partition)
+        loaded.java.newRowDelta().addDeletes(builder.build()).commit()
+
+    def add_column_with_default(self, table: str, column: str, text: str) -> None:
+        iceberg = self.spark._jvm.org.apache.iceberg
+        string = iceberg.types.Types.StringType.get()
+        literal = iceberg.expressions.Literal.of(text)
+        self.iceberg(table).java.updateSchema().addColumn(column, string, literal).commit()
+
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.spark.sql(text).collect()]
 
-    def rows(self, table: str) -> list[tuple[Any, ...]]:
-        return sorted(self.sql(f"SELECT * FROM lake.{table}"), key=repr)
+    def rows(self, table: str) -> list[str]:
+        """Every row as text, in a fixed order; as text a NaN equals itself."""
+        return sorted(map(repr, self.sql(f"SELECT * FROM lake.{table}")))
 
     def files(self, table: str) -> int:
         return int(self.sql(f"SELECT count(*) FROM lake.{table}.data_files")[0][0])

@@ -1,0 +1,260 @@
+"""One Spark session's JVM, and Iceberg's classes in it."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.errors import JobError
+from spark_jobs.jvm.table import IcebergTable
+from spark_jobs.jvm.values import parse_sort_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.jvm.values import Group
+
+_ACTIONS = "org.apache.iceberg.spark.actions."
+_RUNNERS = {
+    "binpack": _ACTIONS + "SparkBinPackFileRewriteRunner",
+    "sort": _ACTIONS + "SparkSortFileRewriteRunner",
+    "zorder": _ACTIONS + "SparkZOrderFileRewriteRunner",
+}
+_BINPACK_PLANNER = "org.apache.iceberg.actions.BinPackRewriteFilePlanner"
+_SHUFFLE_PLANNER = _ACTIONS + "SparkShufflingDataRewritePlanner"
+_TABLE, _SESSION = "org.apache.iceberg.Table", "org.apache.spark.sql.SparkSession"
+_PLANNER_ARGUMENTS = (_TABLE, "org.apache.iceberg.expressions.Expression", "java.lang.Long", "boolean")
+
+# class -> (constructor signatures, method name/argument count): everything below the public actions that we rely on.
+_REQUIRED: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, int], ...]]] = {
+    _BINPACK_PLANNER: ((_PLANNER_ARGUMENTS,), (("init", 1), ("plan", 0), ("validOptions", 0))),
+    _SHUFFLE_PLANNER: ((_PLANNER_ARGUMENTS,), ()),
+    _RUNNERS["binpack"]: (((_SESSION, _TABLE),), ()),
+    _RUNNERS["sort"]: (((_SESSION, _TABLE), (_SESSION, _TABLE, "org.apache.iceberg.SortOrder")), ()),
+    _RUNNERS["zorder"]: (((_SESSION, _TABLE, "java.util.List"),), ()),
+    "org.apache.iceberg.actions.FileRewriteRunner": ((), (("init", 1), ("rewrite", 1), ("validOptions", 0))),
+    "org.apache.iceberg.actions.FileRewritePlan": ((), (("groups", 0),)),
+    "org.apache.iceberg.actions.RewriteFileGroup": (
+        (),
+        (("setOutputFiles", 1), ("fileScanTasks", 0), ("addedFiles", 0), ("inputFileNum", 0), ("outputSpecId", 0)),
+    ),
+    "org.apache.iceberg.actions.RewriteDataFilesCommitManager": (
+        ((_TABLE, "long", "boolean", "java.util.Map"),),
+        (("commitFileGroups", 1),),
+    ),
+    "org.apache.iceberg.StaticTableOperations": (
+        (
+            (
+                "org.apache.iceberg.TableMetadata",
+                "org.apache.iceberg.io.FileIO",
+                "org.apache.iceberg.io.LocationProvider",
+            ),
+        ),
+        (),
+    ),
+    "org.apache.iceberg.LocationProviders": ((), (("locationsFor", 2),)),
+    "org.apache.iceberg.BaseFileScanTask": (
+        (
+            (
+                "org.apache.iceberg.DataFile",
+                "[Lorg.apache.iceberg.DeleteFile;",
+                "java.lang.String",
+                "java.lang.String",
+                "org.apache.iceberg.expressions.ResidualEvaluator",
+            ),
+        ),
+        (),
+    ),
+    "org.apache.iceberg.rest.TableScanResponseParser": ((), (("serializeScanTasks", 4),)),
+    "org.apache.iceberg.spark.SparkTableCache": ((), (("get", 0), ("add", 2), ("remove", 1))),
+    "org.apache.iceberg.spark.ScanTaskSetManager": ((), (("get", 0), ("stageTasks", 3), ("removeTasks", 2))),
+}
+
+
+class Gateway:
+    """One Spark session's JVM."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self._jvm: Any = spark._jvm
+        self._java_session: Any = spark._jsparkSession
+        gateway: Any = spark.sparkContext._gateway
+        self._new_array = gateway.new_array
+
+    # ------------------------------------------------------------------------------------------------------- start-up
+
+    @cached_property
+    def iceberg_version(self) -> str:
+        return str(self._jvm.org.apache.iceberg.IcebergBuild.version())
+
+    @cached_property
+    def missing(self) -> tuple[str, ...]:
+        """The internals this job needs and this Iceberg does not have; empty on a supported version."""
+        absent: list[str] = []
+        for name, (constructors, methods) in _REQUIRED.items():
+            try:
+                java_class = self._class(name)
+            except Exception:  # any failure to load is an absence
+                absent.append(name)
+                continue
+            signatures = {
+                tuple(p.getName() for p in c.getParameterTypes()) for c in java_class.getDeclaredConstructors()
+            }
+            absent += [f"{name}({', '.join(c)})" for c in constructors if c not in signatures]
+            present = {(m.getName(), m.getParameterCount()) for m in java_class.getMethods()}
+            absent += [f"{name}.{method}/{count}" for method, count in methods if (method, count) not in present]
+        return tuple(absent)
+
+    def parallelism(self) -> int:
+        """Tasks the cluster runs at a time, as far as Spark knows now."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    # --------------------------------------------------------------------------------------------------------- tables
+
+    def table(self, identifier: str) -> IcebergTable:
+        """The table's state now; ``identifier`` is ``catalog.namespace.name``."""
+        return IcebergTable(self, self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            self._java_session, ".".join(f"`{part.replace('`', '``')}`" for part in identifier.split("."))
+        ), identifier)  # fmt: skip
+
+    def action(self, name: str, table: IcebergTable) -> Any:
+        """Iceberg's public action ``name`` (``expireSnapshots`` ...) on ``table``."""
+        actions = self._jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._java_session)
+        return getattr(actions, name)(table.java)
+
+    def path_collector(self) -> Any:
+        """A ``java.util.function.Consumer`` that keeps what it is given: a delete function that deletes nothing."""
+        return self._jvm.java.util.stream.Stream.builder()
+
+    def strings(self, values: Sequence[str]) -> Any:
+        """A ``String[]`` for a Java method with a variable number of arguments."""
+        array = self._new_array(self._jvm.java.lang.String, len(values))
+        for position, value in enumerate(values):
+            array[position] = value
+        return array
+
+    def java_rows(self, rows: DataFrame) -> Any:
+        """A DataFrame as Iceberg's actions take it."""
+        return rows._jdf
+
+    def hadoop_filesystem(self, uri: str) -> tuple[Any, Any]:
+        """Hadoop's FileSystem for ``uri`` and the path in it."""
+        conf = self.spark.sparkContext._jsc.hadoopConfiguration()
+        path = self._jvm.org.apache.hadoop.fs.Path(uri)
+        return path.getFileSystem(conf), path
+
+    def read_stream(self, stream: Any) -> bytes:
+        """The rest of a Java input stream, which is closed."""
+        try:
+            return bytes(self._jvm.org.apache.hadoop.thirdparty.com.google.common.io.ByteStreams.toByteArray(stream))
+        finally:
+            stream.close()
+
+    # -------------------------------------------------------------------------------------------------------- rewrite
+
+    def session_for_rewrites(self) -> Any:
+        """A session like Iceberg's own action makes: adaptive execution would change the number of files."""
+        session = self._java_session.cloneSession()
+        session.conf().set("spark.sql.adaptive.enabled", "false")
+        session.conf().set("spark.sql.iceberg.executor-cache.delete-files.enabled", "false")
+        return session
+
+    def planner(self, table: IcebergTable, strategy: str, expression: Any, snapshot_id: int | None) -> Any:
+        """Iceberg's planner for ``strategy``, before ``init``."""
+        name = _BINPACK_PLANNER if strategy == "binpack" else _SHUFFLE_PLANNER
+        return self._construct(name, _PLANNER_ARGUMENTS, table.java, expression, snapshot_id, True)
+
+    def activate(self, session: Any) -> None:
+        """Make ``session`` the one that Iceberg's data source finds in the calling thread."""
+        find = getattr(self.spark, "_get_j_spark_session_class", None)  # Spark 4
+        sessions = self._jvm.SparkSession if find is None else find(self._jvm)
+        sessions.setActiveSession(session)
+
+    def runner(
+        self, table: IcebergTable, strategy: str, sort_order: Sequence[str], options: Mapping[str, str], session: Any
+    ) -> Any:
+        """Iceberg's runner for ``strategy``, ready for ``rewrite``."""
+        if strategy == "zorder":
+            runner = self._construct(
+                _RUNNERS[strategy], (_SESSION, _TABLE, "java.util.List"), session, table.java, list(sort_order)
+            )
+        elif strategy == "sort" and sort_order:
+            arguments = (session, table.java, self.sort_order(table, sort_order))
+            runner = self._construct(_RUNNERS[strategy], (_SESSION, _TABLE, "org.apache.iceberg.SortOrder"), *arguments)
+        else:
+            runner = self._construct(_RUNNERS[strategy], (_SESSION, _TABLE), session, table.java)
+        valid = set(runner.validOptions())
+        runner.init({key: value for key, value in options.items() if key in valid})
+        return runner
+
+    def runner_options(self, runner: Any) -> set[str]:
+        return set(runner.validOptions())
+
+    def sort_order(self, table: IcebergTable, columns: Sequence[str]) -> Any:
+        """``column [asc|desc] [nulls first|last]`` entries as Iceberg's SortOrder."""
+        builder = self._jvm.org.apache.iceberg.SortOrder.builderFor(table.java.schema())
+        nulls = self._jvm.org.apache.iceberg.NullOrder
+        for text in columns:
+            column, descending, nulls_first = parse_sort_column(text)
+            order = nulls.NULLS_FIRST if nulls_first else nulls.NULLS_LAST
+            builder = builder.desc(column, order) if descending else builder.asc(column, order)
+        return builder.build()
+
+    @contextlib.contextmanager
+    def rows_of(self, table: IcebergTable, tasks: Any) -> Iterator[DataFrame]:
+        """The rows of these scan tasks, deletes applied, read by Iceberg."""
+        name = str(uuid.uuid4())
+        cache = self._static("org.apache.iceberg.spark.SparkTableCache", "get")
+        manager = self._jvm.org.apache.iceberg.spark.ScanTaskSetManager.get()
+        cache.add(name, table.java)
+        manager.stageTasks(table.java, name, tasks)
+        try:
+            # Iceberg 1.10 wants the option, 1.11 and later go by the name alone.
+            yield self.spark.read.format("iceberg").option("scan-task-set-id", name).load(name)
+        finally:
+            cache.remove(name)
+            manager.removeTasks(table.java, name)
+
+    def tasks_of_outputs(self, table: IcebergTable, groups: Iterable[Group]) -> Any:
+        """Scan tasks over files that no snapshot holds yet."""
+        iceberg = self._jvm.org.apache.iceberg
+        schema = iceberg.SchemaParser.toJson(table.java.schema())
+        everything = iceberg.expressions.ResidualEvaluator.unpartitioned(iceberg.expressions.Expressions.alwaysTrue())
+        no_deletes = self._new_array(iceberg.DeleteFile, 0)
+        tasks = self._jvm.java.util.ArrayList()
+        for group in groups:
+            spec = iceberg.PartitionSpecParser.toJson(table.java.specs().get(group.java.outputSpecId()))
+            for file in group.java.addedFiles():
+                tasks.add(iceberg.BaseFileScanTask(file, no_deletes, schema, spec, everything))
+        return tasks
+
+    def tasks_of_inputs(self, groups: Iterable[Group]) -> Any:
+        tasks = self._jvm.java.util.ArrayList()
+        for group in groups:
+            tasks.addAll(group.java.fileScanTasks())
+        return tasks
+
+    # -------------------------------------------------------------------------------------------------------- helpers
+
+    def _class(self, name: str) -> Any:
+        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        return self._jvm.java.lang.Class.forName(name, True, loader)
+
+    def _construct(self, name: str, signature: tuple[str, ...], *arguments: Any) -> Any:
+        for constructor in self._class(name).getDeclaredConstructors():
+            if tuple(p.getName() for p in constructor.getParameterTypes()) == signature:
+                constructor.setAccessible(True)
+                values = self._new_array(self._jvm.java.lang.Object, len(arguments))
+                for i, argument in enumerate(arguments):
+                    values[i] = self._jvm.java.util.ArrayList(argument) if isinstance(argument, list) else argument
+                return constructor.newInstance(values)
+        raise JobError(f"{name} has no constructor {signature}; use Iceberg 1.10 to 1.12")
+
+    def _static(self, name: str, method: str) -> Any:
+        # py4j cannot call a static method that shares its name with an instance method.
+        found = self._class(name).getMethod(method, self._new_array(self._jvm.java.lang.Class, 0))
+        return found.invoke(None, self._new_array(self._jvm.java.lang.Object, 0))

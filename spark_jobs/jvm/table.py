@@ -1,0 +1,247 @@
+"""One Iceberg table: its facts, Iceberg's plan for it, and commits to it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.errors import ConflictError, JobError, RefusedError, UnknownCommitStateError
+from spark_jobs.jvm.failures import CLEANABLE, first_line, is_missing_file, java_classes, translate
+from spark_jobs.jvm.values import DeleteInput, Group, InputFile, SnapshotFacts, each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from spark_jobs.jvm.gateway import Gateway
+
+CHUNK = 2_000  # files per call: bounds both the text that crosses the border and the driver's memory
+
+
+class IcebergTable:
+    """One loaded Iceberg table."""
+
+    def __init__(self, gateway: Gateway, java: Any, identifier: str) -> None:
+        self.gateway = gateway
+        self.java = java
+        self.identifier = identifier
+        self._iceberg = gateway._jvm.org.apache.iceberg
+
+    # ------------------------------------------------------------------------------------------------------------ facts
+
+    def refresh(self) -> None:
+        self.java.refresh()
+
+    @property
+    def uuid(self) -> str:
+        return str(self.java.uuid())
+
+    @property
+    def location(self) -> str:
+        return str(self.java.location())
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return dict(self.java.properties())
+
+    @property
+    def format_version(self) -> int:
+        return int(self.java.operations().current().formatVersion())
+
+    @property
+    def is_encrypted(self) -> bool:
+        return "encryption.key-id" in self.properties
+
+    @property
+    def data_location(self) -> str:
+        """Where new data files go, as Iceberg's location providers resolve it."""
+        properties = self.properties
+        for key in ("write.data.path", "write.object-storage.path", "write.folder-storage.path"):
+            if key in properties:
+                return properties[key].rstrip("/")
+        return f"{self.location.rstrip('/')}/data"
+
+    def schema(self) -> dict[str, Any]:
+        """The current schema as the specification's JSON."""
+        return dict(json.loads(self._iceberg.SchemaParser.toJson(self.java.schema())))
+
+    def would_expire(self, older_than_ms: int, retain_last: int) -> set[int]:
+        """The snapshots Iceberg's retention rules let go now; nothing is expired."""
+        pending = self.java.expireSnapshots().expireOlderThan(older_than_ms).retainLast(retain_last)
+        return {int(snapshot.snapshotId()) for snapshot in each(pending.apply())}
+
+    def head(self) -> SnapshotFacts | None:
+        return self._facts(self.java.currentSnapshot())
+
+    def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
+        return self._facts(self.java.snapshot(snapshot_id))
+
+    def snapshot_ids(self) -> set[int]:
+        return {int(snapshot.snapshotId()) for snapshot in each(self.java.snapshots())}
+
+    def snapshots_since(self, timestamp_ms: int) -> Iterator[SnapshotFacts]:
+        """The snapshots in the log, of any branch, newest first, down to the first one older than ``timestamp_ms``."""
+        log = self._iceberg.relocated.com.google.common.collect.Lists.newArrayList(self.java.snapshots())
+        for position in range(log.size() - 1, -1, -1):
+            facts = self._facts(log.get(position))
+            if facts is None or facts.timestamp_ms < timestamp_ms:
+                return
+            yield facts
+
+    def _facts(self, java: Any) -> SnapshotFacts | None:
+        if java is None:
+            return None
+        parent = java.parentId()
+        return SnapshotFacts(
+            int(java.snapshotId()),
+            None if parent is None else int(parent),
+            int(java.timestampMillis()),
+            dict(java.summary()),
+        )
+
+    # ------------------------------------------------------------------------------------------------------- planning
+
+    def expression(self, filter_json: Mapping[str, Any]) -> Any:
+        """An expression from the plan's JSON, typed by the table's schema."""
+        try:
+            return self._iceberg.expressions.ExpressionParser.fromJson(json.dumps(filter_json), self.java.schema())
+        except Exception as error:
+            raise RefusedError(
+                f"Iceberg cannot read the plan's filter ({first_line(error)}); the schema may have changed, assess again"
+            ) from error
+
+    def plan_groups(self, expression: Any, snapshot_id: int, strategy: str, options: Mapping[str, str]) -> list[Group]:
+        """What Iceberg's planner wants rewritten of ``snapshot_id``."""
+        planner = self.gateway.planner(self, strategy, expression, snapshot_id)
+        valid = set(planner.validOptions())
+        planner.init({key: value for key, value in options.items() if key in valid})
+        planned: list[Group] = []
+        for java in each(planner.plan().groups()):
+            inputs, deletes = self._describe(java.fileScanTasks())
+            planned.append(Group(java=java, index=len(planned) + 1, inputs=inputs, deletes=deletes))
+        return planned
+
+    def planner_options(self, strategy: str) -> set[str]:
+        nothing = self._iceberg.expressions.Expressions.alwaysFalse()
+        return set(self.gateway.planner(self, strategy, nothing, None).validOptions())
+
+    def _describe(self, tasks: Any) -> tuple[list[InputFile], list[DeleteInput]]:
+        inputs: list[InputFile] = []
+        deletes: list[DeleteInput] = []
+        total = tasks.size()
+        for start in range(0, total, CHUNK):
+            document = self._describe_chunk(tasks.subList(start, min(start + CHUNK, total)))
+            known = len(deletes)
+            inputs += [
+                InputFile(
+                    path=task["data-file"]["file-path"],
+                    bytes=task["data-file"]["file-size-in-bytes"],
+                    rows=task["data-file"]["record-count"],
+                    format=task["data-file"]["file-format"].lower(),
+                    deletes=tuple(known + index for index in task.get("delete-file-references", ())),
+                )
+                for task in document.get("file-scan-tasks", ())
+            ]
+            deletes += [
+                DeleteInput(kind=d["content"], rows=d["record-count"], is_dv=d["file-format"].lower() == "puffin")
+                for d in document.get("delete-files", ())
+            ]
+        return inputs, deletes
+
+    def _describe_chunk(self, tasks: Any) -> dict[str, Any]:
+        array_list = self.gateway._jvm.java.util.ArrayList
+        try:
+            text = self._tasks_json(tasks, array_list())
+        except Exception:
+            # Iceberg refuses to serialise a task whose deletes are not listed, so this path runs only with deletes.
+            found = self._iceberg.util.DeleteFileSet.create()
+            for task in tasks:
+                found.addAll(task.deletes())
+            text = self._tasks_json(tasks, array_list(found))
+        return dict(json.loads(text))
+
+    def data_files(self, expression: Any, snapshot_id: int, *, statistics: bool) -> Iterator[list[dict[str, Any]]]:
+        """The files a scan would read, as ContentFile JSON in chunks; with column statistics when asked."""
+        scan = self.java.newScan().filter(expression).caseSensitive(True).ignoreResiduals().useSnapshot(snapshot_id)
+        if statistics:
+            scan = scan.includeColumnStats()
+        files = scan.planFiles()
+        try:
+            for chunk in each(self._iceberg.relocated.com.google.common.collect.Iterables.partition(files, CHUNK)):
+                yield [t["data-file"] for t in json.loads(self._tasks_json(chunk, None))["file-scan-tasks"]]
+        finally:
+            files.close()
+
+    def everything(self) -> Any:
+        return self._iceberg.expressions.Expressions.alwaysTrue()
+
+    def _tasks_json(self, tasks: Any, deletes: Any) -> str:
+        writer = self.gateway._jvm.java.io.StringWriter()
+        generator = self._iceberg.util.JsonUtil.factory().createGenerator(writer)
+        generator.writeStartObject()
+        self._iceberg.rest.TableScanResponseParser.serializeScanTasks(tasks, deletes, self.java.specs(), generator)
+        generator.writeEndObject()
+        generator.close()
+        return str(writer.toString())
+
+    # ------------------------------------------------------------------------------------------------ writing, commits
+
+    def writing_to(self, destination: str) -> IcebergTable:
+        """The same state of the table, with new data files under ``destination``; it cannot be committed to."""
+        properties = {**self.properties, "write.data.path": destination}
+        locations = self._iceberg.LocationProviders.locationsFor(self.location, properties)
+        operations = self._iceberg.StaticTableOperations(self.java.operations().current(), self.java.io(), locations)
+        return IcebergTable(self.gateway, self._iceberg.BaseTable(operations, self.java.name()), self.identifier)
+
+    def accept_outputs(self, group: Group, files: Any) -> None:
+        """Attach what an engine wrote for ``group``."""
+        group.java.setOutputFiles(files)
+        spec = self.java.specs().get(group.java.outputSpecId())
+        parser = self._iceberg.ContentFileParser
+        group.outputs = [json.loads(parser.toJson(file, spec)) for file in group.java.addedFiles()]
+
+    def commit(
+        self, groups: Iterable[Group], snapshot_id: int, stamps: Mapping[str, str], *, as_old_as_start: bool = True
+    ) -> None:
+        """Publish the groups in one commit; ConflictError, UnknownCommitStateError or JobError otherwise.
+
+        New files are as old as the snapshot they were planned from, so that deletes committed since keep applying. The
+        plan asks for younger ones where position deletes of that very snapshot would else attach to them again.
+        """
+        chosen = self.gateway._jvm.java.util.HashSet()
+        for group in groups:
+            chosen.add(group.java)
+        try:
+            manager = self._iceberg.actions.RewriteDataFilesCommitManager(
+                self.java, snapshot_id, as_old_as_start, dict(stamps)
+            )
+            manager.commitFileGroups(chosen)
+        except Exception as error:
+            known = translate(error, "the commit failed")
+            if type(known) is not JobError or CLEANABLE in java_classes(error):
+                raise known from error
+            if self.java.snapshot(snapshot_id) is None:
+                raise ConflictError(f"snapshot {snapshot_id}, from which the batch was planned, was expired") from error
+            # Only Iceberg's "cleanable" failures promise that nothing was published.
+            raise UnknownCommitStateError(str(known)) from error
+
+    def delete_file(self, path: str) -> None:
+        self.java.io().deleteFile(path)
+
+    def list_files(self, prefix: str) -> list[str]:
+        """Every file under ``prefix``; RefusedError when the table's storage cannot list."""
+        try:
+            return [str(info.location()) for info in each(self.java.io().listPrefix(prefix))]
+        except Exception as error:
+            if is_missing_file(error):
+                return []
+            raise RefusedError(f"the table's FileIO cannot list {prefix} ({first_line(error)})") from error
+
+    def write_text(self, path: str, text: str) -> None:
+        stream = self.java.io().newOutputFile(path).createOrOverwrite()
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def read_text(self, path: str) -> str:
+        return self.gateway.read_stream(self.java.io().newInputFile(path).newStream()).decode()

@@ -1,0 +1,160 @@
+"""A job that dies leaves what it committed; the next try does the rest and cleans up."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from airflow_iceberg_compaction.documents import RunResult
+
+pytestmark = pytest.mark.spark
+
+DRIVER = Path(__file__).with_name("killed_driver.py")
+ROOT = Path(__file__).parents[3]
+
+
+class PowerCutError(BaseException):
+    """Ends the job in this process as abruptly as Python allows."""
+
+
+def cut_at(stage: str, times: int = 1):
+    def at_stage(reached: str) -> None:
+        if reached == stage:
+            raise PowerCutError(stage)
+
+    return lambda context: dataclasses.replace(context, at_stage=at_stage)
+
+
+def unpublished(on_lake, table: str) -> set[str]:
+    known = {row[0].rpartition("/")[2] for row in on_lake.sql(f"SELECT file_path FROM lake.{table}.all_data_files")}
+    found = {path.name for path in (on_lake.data_folder(table) / "compacted").rglob("*") if path.is_file()}
+    return {name for name in found - known if not name.endswith(".crc")}
+
+
+def test_committed_batches_are_skipped_and_their_laws_remembered(on_lake) -> None:
+    table = on_lake.create(by="bucket(2, id)")
+    on_lake.fill(table)
+    before = on_lake.rows(table)
+    plan = on_lake.plan(table, [on_lake.bucket(0, of=2), on_lake.bucket(1, of=2)])
+    with pytest.raises(PowerCutError):
+        on_lake.run(plan, configure=cut_at("committed"))
+    lost = on_lake.result(plan)
+    assert lost.finished_at_ms is None
+    code, result = on_lake.run(plan)
+    step = on_lake.step(result)
+    assert code == 0
+    assert [b.outcome for b in step.batches] == ["already_committed", "committed"]
+    assert step.numbers["files_compacted"] == 12
+    remembered = {law.name for law in step.laws if law.scope == "batch b-0001"}
+    assert {"rows", "null_counts"} <= remembered
+    assert {law.verdict for law in step.laws} == {"held"}
+    assert on_lake.rows(table) == before
+    assert unpublished(on_lake, table) == set()
+
+
+def test_sections_of_other_applications_stay_in_the_result(on_lake) -> None:
+    from airflow_iceberg_compaction.documents import ManifestsSection
+
+    table = on_lake.create()
+    on_lake.fill(table)
+    plan = on_lake.plan(table, manifests=ManifestsSection(rewrite=True, spec_ids=(0,)))
+    on_lake.run(plan, sections=["rewrite"])
+    _, result = on_lake.run(plan, sections=["manifests"])
+    assert [s.section for s in result.steps] == ["rewrite", "manifests"]
+
+
+def test_files_of_an_attempt_that_may_still_be_alive_are_left_alone(on_lake) -> None:
+    """A lost driver can come back: while all its inputs are live, its commit could still succeed."""
+    from spark_jobs.attempts import Attempt, clean_leftovers
+
+    table = on_lake.create()
+    on_lake.fill(table)
+    plan = on_lake.plan(table)
+    loaded = on_lake.iceberg(table)
+    expression = loaded.expression(plan.rewrite.batches[0].filter)
+    groups = loaded.plan_groups(expression, loaded.head().snapshot_id, "binpack", plan.rewrite.batches[0].options)
+    attempt = Attempt.new(loaded, plan.run_id, "b-0001")
+    attempt.begin(loaded, groups)
+    removed, kept = clean_leftovers(loaded, plan)
+    assert removed == 0
+    assert "may still be published" in kept[0]
+    on_lake.run(plan)
+    assert unpublished(on_lake, table) == set()
+
+
+# stage, seconds until the kill, batches committed by then (None: either way is right)
+MOMENTS = {
+    "planning": ("planned", 0, 0),
+    "writing": ("writing", 0, 0),
+    "between write and audit": ("written", 0, 0),
+    "between audit and commit": ("audited", 0, 0),
+    "as the commit starts": ("committing", 0, 0),
+    "early in the commit": ("committing", 0.03, None),
+    "late in the commit": ("committing", 0.15, None),
+    "after the commit, before the result": ("committed", 0, 1),
+    "at the very end": ("finishing", 0, 2),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_rerun_completes_what_kill_minus_nine_interrupted(on_lake, lake, tmp_path, moment) -> None:
+    stage, delay, committed = MOMENTS[moment]
+    table = on_lake.create(by="bucket(2, id)")
+    on_lake.fill(table)
+    on_lake.sql(f"DELETE FROM lake.{table} WHERE id % 10 = 3")
+    before = on_lake.rows(table)
+    plan = on_lake.plan(table, [on_lake.bucket(0, of=2), on_lake.bucket(1, of=2)])
+    result_file = tmp_path / f"{plan.run_id}-result.json"
+    kill_a_driver(lake, tmp_path, plan, result_file, stage, delay)
+
+    left = RunResult.from_json(result_file.read_text())
+    assert left.finished_at_ms is None
+    assert on_lake.rows(table) == before
+    stamped = on_lake.sql(
+        f"SELECT count(*) FROM lake.{table}.snapshots WHERE summary['iceberg-compaction.run-id'] = '{plan.run_id}'"
+    )[0][0]
+    assert committed is None or stamped == committed
+
+    code, result = on_lake.run(plan)
+    step = on_lake.step(result)
+    assert (code, step.outcome) == (0, "succeeded"), step.reason
+    assert [b.outcome for b in step.batches].count("already_committed") == stamped
+    assert on_lake.rows(table) == before
+    assert on_lake.files(table) == 2
+    assert unpublished(on_lake, table) == set()
+
+
+def kill_a_driver(lake, folder, plan, result_file, stage, delay) -> None:
+    conf = {
+        **lake.spark_properties(),
+        "spark.jars.packages": ",".join(lake.packages()),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+    }
+    (folder / "plan.json").write_text(plan.to_json())
+    settings = {
+        "conf": conf,
+        "plan": str(folder / "plan.json"),
+        "result": str(result_file),
+        "stage": stage,
+        "delay": delay,
+    }
+    settings_file = folder / f"{uuid.uuid4().hex}.json"
+    settings_file.write_text(json.dumps(settings))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_GATEWAY", "SPARK_"))}
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(settings_file)],
+        env=environment, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert done.returncode == -9, done.stdout + done.stderr
