@@ -62,14 +62,14 @@ def _exit_code(error: Exception) -> int | None:
     from airflow_iceberg_compaction.catalog import CatalogError, CatalogUnreachableError, TableNotFoundError
     from airflow_iceberg_compaction.cli.common import UsageError
     from airflow_iceberg_compaction.environment import EnvironmentProblem
-    from airflow_iceberg_compaction.health.errors import HealthError, SelectionError
+    from airflow_iceberg_compaction.health.errors import HealthError, SelectionError, StoreError
     from airflow_iceberg_compaction.policy.errors import PolicyError
     from airflow_iceberg_compaction.submit import SubmitError
 
     if isinstance(error, CatalogError | TableNotFoundError | UsageError | PolicyError | SelectionError):
         return USAGE
+    if isinstance(error, CatalogUnreachableError | EnvironmentProblem | StoreError | SubmitError):
+        return UNREACHABLE
     if isinstance(error, HealthError):
         return PROBLEMS
-    if isinstance(error, CatalogUnreachableError | EnvironmentProblem | SubmitError):
-        return UNREACHABLE
     return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_iceberg_compaction.health.encoding import Judgement, dump_judgement, load_judgement
-from airflow_iceberg_compaction.health.errors import HealthError
+from airflow_iceberg_compaction.health.errors import HealthError, StoreError
 from airflow_iceberg_compaction.health.manifests import Manifest, list_manifests
 from airflow_iceberg_compaction.health.model import MetadataHealth, RefInfo, SnapshotInfo, TableHealth
 from airflow_iceberg_compaction.health.partitions import Totals
@@ -52,8 +52,8 @@ def assess(
     """Judges every partition of ``branch`` exactly, without opening a data file.
 
     What cannot be judged comes back as ``cannot_judge`` (the whole table) or ``unjudged`` (some specs), with the
-    reason. A store or catalog that cannot be reached raises what it raises. ``progress`` is called with manifests done
-    and manifests in all.
+    reason. A store that cannot be reached is no judgement: `StoreError`. ``progress`` is called with manifests done and
+    manifests in all.
     """
     metadata = table.metadata
     snapshot = table.snapshot_by_name(branch)
@@ -76,6 +76,8 @@ def assess(
     if judgement is None:
         try:
             judgement = judge(table, snapshot, measure, cache=cache, progress=progress)
+        except StoreError:
+            raise
         except HealthError as error:
             return TableHealth(**facts, cannot_judge=str(error))
         if cache is not None and len(judgement.partitions) <= MAX_PARTITIONS_REMEMBERED:
@@ -116,7 +118,7 @@ def judge(
     specs, _ = resolve_specs(table.metadata)
     totals = Totals(unpartitioned_spec_ids(specs))
     # Data first: what a delete applies to is known only after all of it.
-    ordered = sorted(manifests, key=lambda manifest: manifest.holds_deletes)
+    ordered = sorted((m for m in manifests if m.is_live), key=lambda manifest: manifest.holds_deletes)
     with SummaryReader(table.io, measure, snapshot_facts(table.metadata), cache, progress or _silent) as reader:
         for manifest, summary in reader.summaries(ordered):
             if manifest.holds_deletes:

@@ -98,7 +98,7 @@ def _index_deletes(
     )  # fmt: skip
     deletes = [manifest for manifest in manifests if manifest.holds_deletes]
     # Equality deletes without a partition apply to all of them.
-    everywhere = [manifest for manifest in deletes if manifest.spec_id in unpartitioned]
+    everywhere = [manifest for manifest in deletes if manifest.spec_id in unpartitioned and manifest.is_live]
     local = [
         manifest
         for manifest in deletes

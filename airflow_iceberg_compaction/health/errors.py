@@ -19,6 +19,15 @@ class ManifestError(HealthError):
         self.reason = reason
 
 
+class StoreError(HealthError):
+    """The store did not hand out a metadata file that may well be there: worth another try, and no judgement."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"cannot read {path}: {reason}; check the store's address and credentials, then try again")
+        self.path = path
+        self.reason = reason
+
+
 class SelectionError(HealthError):
     """A partition filter does not parse, or asks about something that partition values cannot answer."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_iceberg_compaction.health.avro import AvroFile, Wanted
-from airflow_iceberg_compaction.health.errors import ManifestError
+from airflow_iceberg_compaction.health.errors import ManifestError, StoreError
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -59,6 +59,10 @@ class Manifest:
     live_files: int | None  # None where the writer did not say (format version 1)
     field_summaries: tuple[FieldSummary, ...] | None = None
 
+    @property
+    def is_live(self) -> bool:
+        return self.live_files != 0
+
 
 _LIST_FIELDS = Wanted(
     fields=(500, 501, 502, 517, 515, 503, 504, 505, 507),
@@ -75,13 +79,11 @@ _LIST_FIELDS = Wanted(
 
 
 def read_manifest_list(path: str, data: bytes) -> tuple[Manifest, ...]:
-    """The manifests of a snapshot, those without live files left out."""
+    """The manifests of a snapshot."""
     manifests = []
     for block in AvroFile.parse(path, data).records(_LIST_FIELDS):
         for manifest_path, length, spec_id, content, sequence, snapshot, added, existing, summaries in block:
             live = None if added is None or existing is None else added + existing
-            if live == 0:
-                continue
             fields = None if summaries is None else tuple(_field_summary(summary) for summary in summaries)
             manifests.append(
                 Manifest(manifest_path, length, spec_id, content == 1, sequence, snapshot, live, fields),
@@ -97,16 +99,18 @@ def _field_summary(values: tuple[Any, ...]) -> FieldSummary:
 
 
 def fetch(io: FileIO, path: str) -> bytes:
-    """The bytes of a metadata file; what the store raises becomes `ManifestError`."""
+    """The bytes of a metadata file; `ManifestError` if there is none, `StoreError` if the store fails."""
     try:
         with io.new_input(path).open(seekable=False) as stream:
             return stream.read()
     except FileNotFoundError as error:
         raise ManifestError(path, "the file is missing") from error
+    except Exception as error:  # every store has errors of its own
+        raise StoreError(path, f"{type(error).__name__}: {error}") from error
 
 
 def list_manifests(io: FileIO, snapshot: Snapshot) -> tuple[Manifest, ...]:
-    """The manifests with live files of ``snapshot``."""
+    """The manifests of ``snapshot``, also those in which nothing is live any more."""
     return read_manifest_list(snapshot.manifest_list, fetch(io, snapshot.manifest_list))
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from airflow_iceberg_compaction.health.clustering import Ranges
 from airflow_iceberg_compaction.health.model import PartitionHealth, PartitionTuple
 from airflow_iceberg_compaction.health.summary import UNKNOWN, DataRow, DeleteRow, Summary
 
 Key = tuple[int, PartitionTuple]
+
+HASHES_AT_ONCE = 1_000_000
 
 
 @dataclass(slots=True)
@@ -25,25 +28,26 @@ class _Deletes:
     dangling: int = 0
 
 
-@dataclass(slots=True)
 class Totals:
     """Running totals per partition; memory grows with partitions, not with files.
 
     One exception: with deletion vectors around, eight bytes per data file, to tell vectors whose file is gone.
     """
 
-    unpartitioned_specs: Collection[int]
-    data: dict[Key, DataRow] = field(default_factory=dict)
-    deletes: dict[Key, _Deletes] = field(default_factory=dict)
-    global_equality_files: int = 0  # that apply to files of other specs
-    _path_hashes: array[int] = field(default_factory=lambda: array("Q"))
-    _known_paths: frozenset[int] | None = None
+    def __init__(self, unpartitioned_specs: Collection[int]) -> None:
+        self.global_equality_files = 0  # that apply to files of other specs
+        self._unpartitioned_specs = unpartitioned_specs
+        self._data: dict[Key, DataRow] = {}
+        self._deletes: dict[Key, _Deletes] = {}
+        self._oldest_elsewhere: dict[int, int | None] = {}
+        self._path_hashes = array("Q")
+        self._vectors = _Vectors()
 
     def add_data(self, spec_id: int, summary: Summary) -> None:
         for partition, row in summary.data.items():
-            total = self.data.get((spec_id, partition))
+            total = self._data.get((spec_id, partition))
             if total is None:
-                self.data[spec_id, partition] = row
+                self._data[spec_id, partition] = row
             else:
                 _add(total, row)
         self._path_hashes.extend(summary.path_hashes)
@@ -51,7 +55,7 @@ class Totals:
     def add_deletes(self, spec_id: int, summary: Summary) -> None:
         """Every data manifest must have been added before."""
         for partition, row in summary.deletes.items():
-            total = self.deletes.setdefault((spec_id, partition), _Deletes())
+            total = self._deletes.setdefault((spec_id, partition), _Deletes())
             total.position_files += row.position_files
             total.file_scoped_files += row.file_scoped_files
             total.equality_files += row.equality_files
@@ -67,13 +71,15 @@ class Totals:
         A position delete applies to data that is as old or older, an equality delete only to older data. Equality
         deletes of an unpartitioned spec apply to the whole table, whatever spec its files have.
         """
-        data = self.data.get(key)
+        data = self._data.get(key)
         oldest = None if data is None else data.min_sequence
         dangling = sum(n for sequence, n in row.position_sequences.items() if oldest is None or sequence < oldest)
-        dangling += sum(
-            oldest is None or sequence < oldest or target not in self._paths for sequence, target in row.vector_targets
-        )
-        if key[0] in self.unpartitioned_specs:
+        for sequence, target in row.vector_targets:
+            if oldest is None or sequence < oldest:
+                dangling += 1
+            else:
+                self._vectors.add(key, target)
+        if key[0] in self._unpartitioned_specs:
             elsewhere = self._oldest_of_other_specs(key[0])
             for sequence, n in row.equality_sequences.items():
                 if elsewhere is not None and sequence > elsewhere:
@@ -85,20 +91,19 @@ class Totals:
         return dangling
 
     def _oldest_of_other_specs(self, spec_id: int) -> int | None:
-        return min((row.min_sequence for (spec, _), row in self.data.items() if spec != spec_id), default=None)
-
-    @property
-    def _paths(self) -> frozenset[int]:
-        if self._known_paths is None:
-            self._known_paths = frozenset(self._path_hashes)
-            self._path_hashes = array("Q")
-        return self._known_paths
+        if spec_id not in self._oldest_elsewhere:
+            sequences = (row.min_sequence for (spec, _), row in self._data.items() if spec != spec_id)
+            self._oldest_elsewhere[spec_id] = min(sequences, default=None)
+        return self._oldest_elsewhere[spec_id]
 
     def partitions(self) -> Iterator[PartitionHealth]:
         """Every partition with a live file of any kind, data or delete."""
+        for key, lost in self._vectors.without_file(self._path_hashes).items():
+            self._deletes[key].dangling += lost
+        self._vectors = _Vectors()
         nothing, no_deletes = DataRow(), _Deletes()
-        for key in [*self.data, *(key for key in self.deletes if key not in self.data)]:
-            data, deletes = self.data.get(key, nothing), self.deletes.get(key, no_deletes)
+        for key in [*self._data, *(key for key in self._deletes if key not in self._data)]:
+            data, deletes = self._data.get(key, nothing), self._deletes.get(key, no_deletes)
             delete_files = deletes.position_files + deletes.equality_files + deletes.vectors
             yield PartitionHealth(
                 spec_id=key[0],
@@ -126,12 +131,45 @@ class Totals:
     def clustering_debt(self) -> float | None:
         """The share of files whose sort-key range overlaps another one of their partition; None when unknown."""
         files = overlapping = 0
-        for row in self.data.values():
+        for row in self._data.values():
             if row.ranges is None or row.ranges.overlapping_files is None:
                 return None
             files += row.ranges.files - row.ranges.unknown
             overlapping += row.ranges.overlapping_files
         return overlapping / files if files else None
+
+
+class _Vectors:
+    """Deletion vectors by the hash of their data file, sixteen bytes each."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Key, int] = {}
+        self._targets = array("Q")
+        self._owners = array("Q")
+
+    def add(self, key: Key, target: int) -> None:
+        self._targets.append(target)
+        self._owners.append(self._keys.setdefault(key, len(self._keys)))
+
+    def without_file(self, path_hashes: array[int]) -> dict[Key, int]:
+        """How many vectors of each partition refer to none of the files ``path_hashes`` stands for."""
+        if not self._targets:
+            return {}
+        import pyarrow.compute
+
+        targets, owners, known = (_as_arrow(numbers) for numbers in (self._targets, self._owners, path_hashes))
+        for start in range(0, len(known), HASHES_AT_ONCE):
+            found = pyarrow.compute.is_in(targets, value_set=known.slice(start, HASHES_AT_ONCE))
+            lost = pyarrow.compute.invert(found)
+            targets, owners = targets.filter(lost), owners.filter(lost)
+        keys = list(self._keys)
+        return {keys[count["values"]]: count["counts"] for count in owners.value_counts().to_pylist()}
+
+
+def _as_arrow(numbers: array[int]) -> Any:
+    import pyarrow
+
+    return pyarrow.Array.from_buffers(pyarrow.uint64(), len(numbers), [None, pyarrow.py_buffer(numbers)])
 
 
 def _add(total: DataRow, row: DataRow) -> None:

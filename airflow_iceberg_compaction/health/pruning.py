@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def may_hold(manifest: Manifest, spec: Spec, keys: Collection[tuple[int, PartitionTuple]]) -> bool:
     """False only if the manifest certainly holds none of ``keys``."""
+    if not manifest.is_live:
+        return False
     tuples = [partition for spec_id, partition in keys if spec_id == spec.spec_id]
     summaries = manifest.field_summaries
     if not tuples or summaries is None or len(summaries) != len(spec.fields):

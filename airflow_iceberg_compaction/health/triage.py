@@ -30,7 +30,7 @@ def proof_of_health(table: Table, policy: TablePolicy, branch: str = "main") -> 
     except HealthError:
         return None
     counts = [manifest.live_files for manifest in manifests]
-    if any(manifest.holds_deletes for manifest in manifests) or None in counts:
+    if any(m.holds_deletes and m.is_live for m in manifests) or None in counts:
         return None
     files = sum(count for count in counts if count is not None)
     if files >= max(1, policy.thresholds.min_small_files) or len(manifests) >= policy.manifests.min_manifests:

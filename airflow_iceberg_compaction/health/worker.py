@@ -74,7 +74,7 @@ class _Worker:
     def __init__(self, greeting: bytes) -> None:
         path = os.pathsep.join(filter(None, (str(PACKAGE_ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            [sys.executable, *COMMAND],
+            [sys.executable or "python3", *COMMAND],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

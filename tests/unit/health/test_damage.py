@@ -21,7 +21,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from airflow_iceberg_compaction.health.assessment import assess
 from airflow_iceberg_compaction.health.avro import AvroFile
-from airflow_iceberg_compaction.health.errors import ManifestError
+from airflow_iceberg_compaction.health.errors import ManifestError, StoreError
 from airflow_iceberg_compaction.health.model import TableHealth
 from airflow_iceberg_compaction.policy.model import TablePolicy
 
@@ -77,7 +77,7 @@ def test_a_flipped_bit_never_raises_and_never_kills(tmp_path: Path, codec: str) 
 _FLIPS = """
 import sys
 from pathlib import Path
-from airflow_iceberg_compaction.health.errors import ManifestError
+from airflow_iceberg_compaction.health.errors import ManifestError, StoreError
 from airflow_iceberg_compaction.health.manifests import Manifest
 from airflow_iceberg_compaction.health.summary import Measure, summarize
 data = Path(sys.argv[1]).read_bytes()
@@ -211,6 +211,14 @@ def test_a_damaged_delete_manifest_is_as_bad_as_a_damaged_data_manifest(tmp_path
     maker.snapshot(maker.manifest([File(("eu",))]), deletes)
     Path(deletes.manifest_path.removeprefix("file://")).write_bytes(b"nothing")
     assert "not an Avro file" in (judged(maker.table()).cannot_judge or "")
+
+
+def test_a_store_that_cannot_be_reached_is_no_judgement(tmp_path: Path) -> None:
+    maker, _, path = one_manifest(tmp_path)
+    path.unlink()
+    path.mkdir()  # there, but not to be read
+    with pytest.raises(StoreError, match="try again"):
+        judged(maker.table())
 
 
 def test_errors_end_in_what_to_do() -> None:

@@ -254,6 +254,16 @@ def test_metadata_debt_is_counted_on_its_own(tmp_path: Path) -> None:
     assert [ref.name for ref in health.refs] == ["main"]
 
 
+def test_a_manifest_without_live_files_is_debt_but_not_read(tmp_path: Path) -> None:
+    maker = TableMaker(tmp_path, SCHEMA, BY_REGION)
+    dead = maker.manifest([File(("us",), status=2, sequence=1, snapshot=1)])
+    maker.snapshot(maker.manifest([File(("eu",))]), dead)
+    Path(dead.manifest_path.removeprefix("file://")).unlink()
+    health = judged(maker.table())
+    assert by_partition(health).keys() == {("eu",)}
+    assert (health.metadata.data_manifests, health.manifests_read) == (2, 1)
+
+
 def test_equality_deletes_count_by_kind_bytes_and_rows(tmp_path: Path) -> None:
     maker = TableMaker(tmp_path, SCHEMA, BY_REGION)
     target = File(("eu",), sequence=1)
