@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections import deque
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from airflow_iceberg_compaction.policy.model import Spark
 
 _PACKAGE = Path(__file__).parent
+_PROPERTIES_PREFIX = "iceberg-compaction-"
+_ABANDONED_AFTER_SECONDS = 600
 _ZIP_TIME = (2020, 1, 1, 0, 0, 0)  # a fixed date: equal content gives an equal file
 
 
@@ -79,16 +82,41 @@ def spark_conf(spark: Spark, catalog: CatalogConfig) -> dict[str, str]:
     return conf
 
 
+def spark_defaults() -> dict[str, str]:
+    """Settings of spark-defaults.conf, which spark-submit does not read once it is given a properties file."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    file = Path(folder, "spark-defaults.conf") if folder else None
+    if file is None or not file.is_file():
+        return {}
+    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
+    settings = (re.split(r"\s*=\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {setting[0]: setting[1] if len(setting) == 2 else "" for setting in settings}
+
+
 @contextlib.contextmanager
 def properties_file(conf: Mapping[str, str], folder: str | Path | None = None) -> Iterator[str]:
     """A file only we can read that hands ``conf`` to spark-submit and is gone afterwards; argv is public."""
-    handle, path = tempfile.mkstemp(prefix="spark-", suffix=".conf", dir=folder)  # created with mode 0600
+    folder = Path(folder or tempfile.gettempdir())
+    _remove_abandoned(folder)
+    prefix = f"{_PROPERTIES_PREFIX}{os.getpid()}-"
+    handle, path = tempfile.mkstemp(prefix=prefix, suffix=".conf", dir=folder)  # created with mode 0600
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(properties_text(conf))
         yield path
     finally:
         Path(path).unlink(missing_ok=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove properties files of processes that were killed before they could: they hold credentials."""
+    for path in folder.glob(f"{_PROPERTIES_PREFIX}*.conf"):
+        pid = path.name.removeprefix(_PROPERTIES_PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError, ValueError):
+            # Another container may share the folder but not our process ids: its young files are left alone.
+            if time.time() - path.stat().st_mtime > _ABANDONED_AFTER_SECONDS and not Path(f"/proc/{int(pid)}").exists():
+                path.unlink()
 
 
 def properties_text(conf: Mapping[str, str]) -> str:
