@@ -74,7 +74,7 @@ def spark_conf(spark: Spark, catalog: CatalogConfig) -> dict[str, str]:
     }
     # The job prints its own progress; Spark's thousands of INFO lines would bury it in a task's log.
     quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "WARN"}
-    conf = {**catalog.spark_properties(), **quiet}
+    conf = {**spark_defaults(), **catalog.spark_properties(), **quiet}
     if packages:
         conf["spark.jars.packages"] = ",".join(packages)
     conf.update({key: str(value) for key, value in sized.items() if value is not None})
