@@ -23,11 +23,12 @@ _FALSE_WORDS = frozenset({"no", "off", "n", "0"})
 
 
 def problem_at(source: Source, node: Node, complaint: str, *, at_key: bool = False, key: str = "") -> Problem:
-    """A problem at a node: at its value where that is a scalar, else, or with ``at_key``, at its key.
+    """A problem at a node: at its value where that is a scalar somebody wrote, else, or with ``at_key``, at its key.
 
     :param key: a key that is missing below ``node``, for the path.
     """
-    on_key = (at_key or not isinstance(node, Scalar)) and node.key_line
+    is_written = isinstance(node, Scalar) and (node.text or node.value is not None)
+    on_key = (at_key or not is_written) and node.key_line
     line, column = (node.key_line, node.key_column) if on_key else (node.line, node.column)
     path = ".".join(part for part in (path_of(node), key) if part)
     return source.problem(line, column, path, complaint)

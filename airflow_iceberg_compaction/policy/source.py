@@ -273,7 +273,7 @@ def _syntax_complaint(source: Source, error: yaml.MarkedYAMLError, line: int, co
     problem = " ".join(str(error.problem or error.context or "it cannot be read").split())
     if "mapping values are not allowed" in problem:
         return "a ':' is not expected here; check the indentation, or put the value in quotes"
-    if "could not find expected ':'" in problem or "did not find expected key" in problem:
+    if any(words in problem for words in ("could not find expected ':'", "did not find expected key", "<block end>")):
         return "this is neither a key with ':' nor the end of the value above; check indentation, quotes and brackets"
     return f"is not valid YAML: {problem}; check indentation, quotes and brackets near here"
 

@@ -47,9 +47,9 @@ ONE_TABLE = "tables: [{name: shop.events}]\n"
         pytest.param(
             HEAD + "tabels: []\n" + ONE_TABLE, (3, 1), "tabels", "did you mean 'tables'?", id="typo at the top"
         ),
-        pytest.param(HEAD + "defaults:\n" + ONE_TABLE, (3, 10), "defaults", "write settings", id="empty defaults"),
+        pytest.param(HEAD + "defaults:\n" + ONE_TABLE, (3, 1), "defaults", "write settings", id="empty defaults"),
         pytest.param(
-            HEAD + "defaults: {rewrite: }\n" + ONE_TABLE, (3, 21), "defaults.rewrite", "remove it", id="empty section"
+            HEAD + "defaults: {rewrite: }\n" + ONE_TABLE, (3, 12), "defaults.rewrite", "remove it", id="empty section"
         ),
         pytest.param(
             HEAD + "spark: {conf: {executor.memory: 4g}}\n" + ONE_TABLE,
