@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 RUN_ID_STAMP = "iceberg-compaction.run-id"
 NEWEST_FORMAT = 3
 DEFAULT_TARGET_BYTES = 512 * 1024 * 1024
+DEFAULT_MANIFEST_BYTES = 8 * 1024 * 1024
 MAX_FILE_SIZE_RATIO = 1.8  # Iceberg's planner splits files above this multiple of the target
 
 MAX_PARTITIONS_REMEMBERED = 50_000  # of one snapshot; beyond, manifests one by one are quick enough
@@ -84,8 +85,10 @@ def assess(
             cache.put({name: dump_judgement(judgement)}, measure.table_key())
     facts["metadata"] = replace(
         judgement.metadata,
+        # These change without a new snapshot.
         snapshots=facts["metadata"].snapshots,
         metadata_json_bytes=facts["metadata"].metadata_json_bytes,
+        target_manifest_bytes=_number(metadata, "commit.manifest.target-size-bytes", DEFAULT_MANIFEST_BYTES),
     )
     return TableHealth(
         **facts,
@@ -149,9 +152,7 @@ def _silent(done: int, total: int) -> None:
 
 def measure_of(metadata: TableMetadata, policy: TablePolicy) -> Measure:
     """What to count in this table under this policy."""
-    target = policy.rewrite.target_file_size or int(
-        metadata.properties.get("write.target-file-size-bytes", DEFAULT_TARGET_BYTES)
-    )
+    target = policy.rewrite.target_file_size or _number(metadata, "write.target-file-size-bytes", DEFAULT_TARGET_BYTES)
     order = leading_sort_column(metadata, policy.rewrite.sort_order)
     return Measure(
         small_below_bytes=policy.thresholds.small_file_size,
@@ -160,6 +161,14 @@ def measure_of(metadata: TableMetadata, policy: TablePolicy) -> Measure:
         order_column=None if order is None else order[0],
         order_type="" if order is None else order[1],
     )
+
+
+def _number(metadata: TableMetadata, key: str, default: int) -> int:
+    """A table property that should be a number; anybody may have written anything there."""
+    try:
+        return int(metadata.properties.get(key, default))
+    except ValueError:
+        return default
 
 
 def snapshot_facts(metadata: TableMetadata) -> Mapping[int, SnapshotFact]:
@@ -227,9 +236,6 @@ def _metadata_health(metadata: TableMetadata, manifests: tuple[Manifest, ...]) -
         delete_manifests=sum(manifest.holds_deletes for manifest in manifests),
         manifest_bytes=sum(manifest.length for manifest in manifests),
         manifests_by_spec=by_spec,
-        target_manifest_bytes=int(
-            metadata.properties.get("commit.manifest.target-size-bytes", MetadataHealth().target_manifest_bytes)
-        ),
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_iceberg_compaction.health.avro import AvroFile, Wanted
+from airflow_iceberg_compaction.health.avro import AvroFile
+from airflow_iceberg_compaction.health.decoding import Wanted
 from airflow_iceberg_compaction.health.errors import ManifestError, StoreError
 
 if TYPE_CHECKING:

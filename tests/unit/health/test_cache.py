@@ -177,3 +177,13 @@ def test_processes_share_one_cache(tmp_path: Path) -> None:
     assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0, 0]
     names = [f"{writer}-{n}" for writer in range(4) for n in range(50)]
     assert len(ManifestCache(path).get(names, "m")) == 200
+
+
+def test_properties_are_read_anew_even_if_the_snapshot_was_judged(tmp_path: Path) -> None:
+    cache = ManifestCache(tmp_path / "cache.db")
+    maker = growing_table(tmp_path)
+    judged(maker.table(), cache)
+    maker.properties = {"commit.manifest.target-size-bytes": "1024", "write.target-file-size-bytes": "nonsense"}
+    warm = judged(maker.table(), cache)
+    assert warm.stage == 0
+    assert warm.metadata.target_manifest_bytes == 1024

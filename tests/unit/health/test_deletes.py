@@ -113,10 +113,13 @@ def test_a_deletion_vector_replaces_the_position_deletes_of_its_file(tmp_path: P
 
 
 def test_a_deletion_vector_whose_file_is_gone_is_dangling(tmp_path: Path) -> None:
-    one = File(("eu",))
-    deletes = [deletion_vector(("eu",), target=one.path), deletion_vector(("eu",), target="file:///data/gone.parquet")]
-    [partition] = judged(made(tmp_path, [one], deletes, format_version=3)).partitions
-    assert (partition.deletion_vectors, partition.applied_delete_files, partition.dangling_delete_files) == (2, 1, 1)
+    files = [File(("eu",)), File(("eu",)), File(("us",))]
+    targets = [(file.partition, file.path) for file in files] + [(("eu",), "file:///data/gone.parquet")]
+    deletes = [deletion_vector(partition, target=path) for partition, path in targets]
+    found = {p.partition: p for p in judged(made(tmp_path, files, deletes, format_version=3)).partitions}
+    assert (found[("eu",)].deletion_vectors, found[("eu",)].applied_delete_files) == (3, 2)
+    assert found[("eu",)].dangling_delete_files == 1
+    assert found[("us",)].dangling_delete_files == 0
 
 
 def test_a_delete_in_a_partition_without_data_is_dangling_and_seen(tmp_path: Path) -> None:

@@ -241,6 +241,22 @@ def test_new_data_is_hot_but_compacted_data_is_not(tmp_path: Path) -> None:
     assert (found[("it",)].newest_file_ms, found[("it",)].last_compaction_ms) == (None, None)
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_newest_of_all_manifests_counts(tmp_path: Path, order: tuple[int, int]) -> None:
+    maker = TableMaker(tmp_path, SCHEMA, BY_REGION)
+    added = [[1, 2], [3, 4]]
+    manifests = [
+        maker.manifest([File(("eu",), status=0, sequence=1, snapshot=s) for s in added[n]], sequence=5, snapshot=5)
+        for n in order
+    ]
+    for number in range(1, 6):
+        ours = {"operation": "replace", "stamp": "run"} if number % 2 == 0 else {}
+        listed = manifests if number == 5 else []
+        maker.snapshot(*listed, snapshot_id=number, timestamp_ms=number * 1000, **ours)  # type: ignore[arg-type]
+    [partition] = judged(maker.table()).partitions
+    assert (partition.newest_file_ms, partition.last_compaction_ms) == (3000, 4000)
+
+
 def test_metadata_debt_is_counted_on_its_own(tmp_path: Path) -> None:
     maker = TableMaker(tmp_path, SCHEMA, BY_REGION, properties={"commit.manifest.target-size-bytes": "1024"})
     data, deletes = maker.manifest([File(("eu",))]), maker.manifest([position_delete(("eu",))], deletes=True)
