@@ -7,10 +7,13 @@ of many batches stays linear in its size. Where Iceberg's answer is not certain 
 
 from __future__ import annotations
 
+import itertools
+import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from airflow_iceberg_compaction.health.model import PartitionField, PartitionTuple, Spec
@@ -25,70 +28,96 @@ class PartitionIndex:
     """The live partition tuples of a table, ready to say what a filter selects among them."""
 
     def __init__(self, specs: Iterable[Spec], keys: Iterable[Key]) -> None:
-        tuples: dict[int, list[PartitionTuple]] = defaultdict(list)
+        tuples: dict[int, set[PartitionTuple]] = defaultdict(set)
         for spec_id, values in keys:
-            tuples[spec_id].append(values)
+            tuples[spec_id].add(values)
         self._specs = [_SpecIndex(spec, tuples[spec.spec_id]) for spec in specs if spec.spec_id in tuples]
 
     def selected(self, expression: Expression) -> set[Key]:
         """Every partition whose files the filter may select, of whatever spec."""
         return {
-            (index.spec.spec_id, values) for index in self._specs for values in _compile(expression, index).tuples()
+            (index.spec.spec_id, values)
+            for index in self._specs
+            for clause in _clauses(expression, index)
+            for values in index.passing(clause)
         }
 
 
+# What a filter asks of some partition fields at once: for each position the values that pass, among those that exist.
+# A position that is not there may have any value.
+Clause = dict[int, frozenset[Any]]
+
+
 class _SpecIndex:
-    def __init__(self, spec: Spec, tuples: list[PartitionTuple]) -> None:
+    """The tuples of one spec, by the values of each field."""
+
+    def __init__(self, spec: Spec, tuples: set[PartitionTuple]) -> None:
         self.spec = spec
-        self.tuples = tuples
+        self._tuples = tuples
         self._by_value: dict[int, dict[Any, list[PartitionTuple]]] = {}
         self._sorted: dict[int, list[Any]] = {}
 
     def by_value(self, position: int) -> dict[Any, list[PartitionTuple]]:
         if position not in self._by_value:
             index: dict[Any, list[PartitionTuple]] = defaultdict(list)
-            for values in self.tuples:
+            for values in self._tuples:
                 index[values[position]].append(values)
             self._by_value[position] = dict(index)
         return self._by_value[position]
 
-    def between(self, position: int, low: Any, high: Any) -> list[Any]:
-        """The non-null values of a field from ``low`` to ``high``, both included; None is an open end."""
+    def between(self, position: int, low: Any, high: Any) -> Iterable[Any]:
+        """Existing values of a field that may lie from ``low`` to ``high``; None is an open end, or null itself."""
+        by_value = self.by_value(position)
         if position not in self._sorted:
-            self._sorted[position] = sorted(v for v in self.by_value(position) if v is not None)
+            if any(value != value for value in by_value):  # NaN breaks the order that bisection needs
+                return by_value
+            self._sorted[position] = sorted(value for value in by_value if value is not None)
         ordered = self._sorted[position]
         start = 0 if low is None else bisect_left(ordered, low)
-        return ordered[start : len(ordered) if high is None else bisect_right(ordered, high)]
+        found = ordered[start : len(ordered) if high is None else bisect_right(ordered, high)]
+        return [*found, None] if low is None and None in by_value else found
+
+    def passing(self, clause: Clause) -> Iterator[PartitionTuple]:
+        """The tuples that pass a clause, by whichever way looks at fewer of them."""
+        if not clause:
+            yield from self._tuples
+            return
+        sizes = {
+            position: sum(len(self.by_value(position)[value]) for value in values)
+            for position, values in clause.items()
+        }
+        narrowest = min(sizes, key=lambda position: sizes[position])
+        if len(clause) == len(self.spec.fields):
+            combinations = math.prod(len(values) for values in clause.values())
+            if combinations <= sizes[narrowest]:
+                ordered = [clause[position] for position in range(len(clause))]
+                yield from (values for values in itertools.product(*ordered) if values in self._tuples)
+                return
+        others = [(position, values) for position, values in clause.items() if position != narrowest]
+        for value in clause[narrowest]:
+            for candidate in self.by_value(narrowest)[value]:
+                if all(candidate[position] in values for position, values in others):
+                    yield candidate
 
 
-class _Node:
-    """A compiled filter: a test of one tuple, and the tuples that pass it."""
-
-    def __init__(self, size: int, test: Callable[[PartitionTuple], bool], tuples: Callable[[], Any]) -> None:
-        self.size = size  # at most this many tuples pass
-        self.test = test
-        self.tuples: Callable[[], Iterable[PartitionTuple]] = tuples
-
-
-@dataclass(frozen=True)
-class _Values:
-    """What a filter asks of one partition field: certain values, or a range and a test."""
-
-    position: int
-    values: list[Any]
-    test: Test
-
-
-def _compile(expression: Expression, index: _SpecIndex) -> _Node:
+def _clauses(expression: Expression, index: _SpecIndex) -> list[Clause]:
+    """The filter as a disjunction of clauses; filters of ours are nearly that already."""
     kind = expression["type"]
     if kind == "literal":
-        passing = index.tuples if expression["value"] else []
-        return _Node(len(passing), lambda _: bool(passing), lambda: passing)
+        return [{}] if expression["value"] else []
     if kind == "or":
-        return _any([_compile(part, index) for part in _flatten("or", expression)])
-    if kind == "and":
-        return _all([_compile(part, index) for part in _flatten("and", expression)])
-    return _leaf(expression, index)
+        return _merged([clause for part in _flatten("or", expression) for clause in _clauses(part, index)])
+    parts = _flatten("and", expression) if kind == "and" else [expression]
+    bounds: dict[int, _Bounds] = {}
+    alternatives: list[list[Clause]] = []
+    for part in parts:
+        if part["type"] in ("or", "and", "literal"):
+            alternatives.append(_clauses(part, index))
+        else:
+            for position, asked in _asked(part, index.spec):
+                bounds[position] = bounds[position] & asked if position in bounds else asked
+    common = {position: asked.existing(index, position) for position, asked in bounds.items()}
+    return reduce(_product, alternatives, [common])
 
 
 def _flatten(kind: str, expression: Expression) -> list[Expression]:
@@ -102,104 +131,104 @@ def _flatten(kind: str, expression: Expression) -> list[Expression]:
     return parts
 
 
-def _any(nodes: list[_Node]) -> _Node:
-    return _Node(
-        sum(node.size for node in nodes),
-        lambda values: any(node.test(values) for node in nodes),
-        lambda: {values for node in nodes for values in node.tuples()},
-    )
+def _merged(clauses: list[Clause]) -> list[Clause]:
+    """Clauses about the same single field are one clause."""
+    by_position: dict[int, list[frozenset[Any]]] = defaultdict(list)
+    rest = []
+    for clause in clauses:
+        if len(clause) == 1:
+            ((position, values),) = clause.items()
+            by_position[position].append(values)
+        else:
+            rest.append(clause)
+    return [{position: frozenset().union(*values)} for position, values in by_position.items()] + rest
 
 
-def _all(nodes: list[_Node]) -> _Node:
-    narrowest = min(nodes, key=lambda node: node.size)
-    others = [node for node in nodes if node is not narrowest]
-    return _Node(
-        narrowest.size,
-        lambda values: all(node.test(values) for node in nodes),
-        lambda: [values for values in narrowest.tuples() if all(node.test(values) for node in others)],
-    )
+def _product(left: list[Clause], right: list[Clause]) -> list[Clause]:
+    return [_both(a, b) for a in left for b in right]
 
 
-def _leaf(expression: Expression, index: _SpecIndex) -> _Node:
+def _both(left: Clause, right: Clause) -> Clause:
+    shared = left.keys() & right.keys()
+    return {**left, **right, **{position: left[position] & right[position] for position in shared}}
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """What is asked of one field: certain values, or a range to look in, and a test that settles it."""
+
+    test: Test
+    values: frozenset[Any] | None = None
+    low: Any = None
+    high: Any = None
+
+    def __and__(self, other: _Bounds) -> _Bounds:
+        first, second = self.test, other.test
+        lows = [bound for bound in (self.low, other.low) if bound is not None]
+        highs = [bound for bound in (self.high, other.high) if bound is not None]
+        return _Bounds(
+            lambda value: first(value) and second(value),
+            self.values if other.values is None else other.values,
+            max(lows, default=None),
+            min(highs, default=None),
+        )
+
+    def existing(self, index: _SpecIndex, position: int) -> frozenset[Any]:
+        by_value = index.by_value(position)
+        if self.values is not None:
+            return frozenset(value for value in self.values if value in by_value and self.test(value))
+        return frozenset(value for value in index.between(position, self.low, self.high) if self.test(value))
+
+
+def _asked(expression: Expression, spec: Spec) -> Iterator[tuple[int, _Bounds]]:
     """Iceberg asks every partition field of the predicate's column; fields of other columns say nothing."""
     term = expression["term"]
     column, transform = (term["term"], term["transform"]) if isinstance(term, dict) else (term, None)
-    nodes = []
-    for position, field in enumerate(index.spec.fields):
-        if field.source_name == column:
-            asked = _ask(expression, transform, field, position, index)
+    for position, field in enumerate(spec.fields):
+        if field.source_name == column and field.transform != "void":
+            asked = _ask(expression, transform, field)
             if asked is not None:
-                nodes.append(_field_node(asked, index))
-    if not nodes:
-        return _Node(len(index.tuples), lambda _: True, lambda: index.tuples)
-    return nodes[0] if len(nodes) == 1 else _all(nodes)
+                yield position, asked
 
 
-def _field_node(asked: _Values, index: _SpecIndex) -> _Node:
-    by_value = index.by_value(asked.position)
-    position, test = asked.position, asked.test
-    lists = [by_value[value] for value in asked.values if value in by_value]
-    return _Node(
-        sum(map(len, lists)),
-        lambda values: test(values[position]),
-        lambda: lists[0] if len(lists) == 1 else [values for part in lists for values in part],
-    )
-
-
-def _ask(
-    expression: Expression, transform: str | None, field: PartitionField, position: int, index: _SpecIndex
-) -> _Values | None:
-    """The predicate as asked of one field, None when it says nothing about that field."""
+def _ask(expression: Expression, transform: str | None, field: PartitionField) -> _Bounds | None:
+    """The predicate as asked of one field, None when it says nothing certain about that field."""
     operation = expression["type"]
-    if transform is None and field.transform != "void" and operation in _UNARY:
-        test = _UNARY[operation]
-        return _Values(position, [value for value in index.by_value(position) if test(value)], test)
-    if operation in _UNARY or field.transform == "void":
-        return None
+    if operation in _UNARY:
+        return _Bounds(_UNARY[operation]) if transform is None else None
     if transform is not None:
         if transform != field.transform:
-            return None  # an identity field is asked the wrong question by Iceberg; certain is only the same transform
-        return _compare(operation, _operands(expression, _result_type(field)), position, index)
+            return None
+        return _compare(operation, _operands(expression, _result_type(field)))
     operands = _operands(expression, field.source_type)
     if field.transform == "identity":
-        return _compare(operation, operands, position, index)
+        return _compare(operation, operands)
     if field.transform in TIME_TRANSFORMS:
-        return _compare_time(operation, operands, field, position, index)
+        return _compare_time(operation, operands, field)
     if field.transform.startswith("truncate[") and operation in ("eq", "in") and field.source_type in _TRUNCATED:
         width = int(field.transform[len("truncate[") : -1])
-        return _compare(operation, [_truncate(value, width) for value in operands], position, index)
+        return _compare(operation, [_truncate(value, width) for value in operands])
     return None
 
 
-def _compare(operation: str, operands: list[Any], position: int, index: _SpecIndex) -> _Values | None:
+def _compare(operation: str, operands: list[Any]) -> _Bounds | None:
     if operation in ("eq", "in"):
-        wanted = set(operands)
-        return _Values(position, list(wanted), lambda value: value in wanted)
+        wanted = frozenset(operands)
+        return _Bounds(wanted.__contains__, values=wanted)
     bound = operands[0]
-    if operation == "gt-eq":
-        return _range(index, position, bound, None, lambda value: value is not None and value >= bound)
-    if operation == "gt":
-        return _range(
-            index, position, bound, None, lambda value: value is not None and (value > bound or value != value)
-        )
-    if operation == "lt-eq":  # null sorts first in Java, so it is below every bound
-        return _range(index, position, None, bound, lambda value: value is None or value <= bound)
-    if operation == "lt":
-        return _range(index, position, None, bound, lambda value: value is None or value < bound)
+    match operation:  # in Java's order null comes first and NaN last
+        case "gt-eq":
+            return _Bounds(lambda value: value is not None and (value >= bound or value != value), low=bound)
+        case "gt":
+            return _Bounds(lambda value: value is not None and (value > bound or value != value), low=bound)
+        case "lt-eq":
+            return _Bounds(lambda value: value is None or value <= bound, high=bound)
+        case "lt":
+            return _Bounds(lambda value: value is None or value < bound, high=bound)
     return None
 
 
-def _range(index: _SpecIndex, position: int, low: Any, high: Any, test: Test) -> _Values:
-    by_value = index.by_value(position)
-    if any(value != value for value in by_value):  # NaN breaks the order that bisection needs
-        return _Values(position, [value for value in by_value if test(value)], test)
-    values = [value for value in index.between(position, low, high) if test(value)]
-    return _Values(position, [None, *values] if test(None) else values, test)
-
-
-def _compare_time(
-    operation: str, operands: list[int], field: PartitionField, position: int, index: _SpecIndex
-) -> _Values | None:
+def _compare_time(operation: str, operands: list[int], field: PartitionField) -> _Bounds | None:
     """Like Java's ``truncateLong`` with ``fixInclusiveTimeProjection``: before 1970 one partition more may match."""
 
     def partition_of(value: int) -> int:
@@ -211,17 +240,17 @@ def _compare_time(
 
     if operation in ("eq", "in"):
         exact = [partition_of(value) for value in operands]
-        return _compare("in", exact + [widened(value) for value in exact], position, index)
+        return _compare("in", exact + [widened(value) for value in exact])
     bound = operands[0]
     match operation:
         case "lt":
-            return _compare("lt-eq", [widened(partition_of(bound - 1))], position, index)
+            return _compare("lt-eq", [widened(partition_of(bound - 1))])
         case "lt-eq":
-            return _compare("lt-eq", [widened(partition_of(bound))], position, index)
+            return _compare("lt-eq", [widened(partition_of(bound))])
         case "gt":
-            return _compare("gt-eq", [partition_of(bound + 1)], position, index)
+            return _compare("gt-eq", [partition_of(bound + 1)])
         case "gt-eq":
-            return _compare("gt-eq", [partition_of(bound)], position, index)
+            return _compare("gt-eq", [partition_of(bound)])
     return None
 
 
