@@ -22,6 +22,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from airflow_iceberg_compaction.health.assessment import assess
 from airflow_iceberg_compaction.health.avro import AvroFile
 from airflow_iceberg_compaction.health.errors import ManifestError, StoreError
+from airflow_iceberg_compaction.health.manifests import PARTITION, Projection
 from airflow_iceberg_compaction.health.model import TableHealth
 from airflow_iceberg_compaction.policy.model import TablePolicy
 
@@ -60,6 +61,25 @@ def test_a_manifest_cut_off_between_two_blocks_is_found_by_its_count(tmp_path: P
     reason = judged(maker.table()).cannot_judge
     assert reason is not None
     assert "3 live entries where the manifest list promises 9" in reason
+
+
+def test_a_block_must_end_in_the_sync_marker(tmp_path: Path) -> None:
+    maker, _, path = one_manifest(tmp_path)
+    damaged = bytearray(path.read_bytes())
+    damaged[-1] ^= 1
+    path.write_bytes(damaged)
+    assert "sync marker" in (judged(maker.table()).cannot_judge or "")
+
+
+@pytest.mark.parametrize("records", [2, 4])
+def test_a_block_must_hold_as_many_records_as_it_says(tmp_path: Path, records: int) -> None:
+    _, _, path = one_manifest(tmp_path)
+    data = path.read_bytes()
+    start = AvroFile.parse("m", data).start
+    assert data[start : start + 1] == _varint(3)
+    file = AvroFile.parse("m", data[:start] + _varint(records) + data[start + 1 :])
+    with pytest.raises(ManifestError, match="longer or shorter|does not match"):
+        list(file.records(Projection((PARTITION,)).wanted()))
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])

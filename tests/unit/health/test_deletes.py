@@ -160,6 +160,7 @@ def bounds(low: int, high: int, *, nulls: int = 0, values: int = 10) -> Statisti
     ("data", "delete", "attached"),
     [
         (bounds(0, 9), bounds(9, 12), True),
+        (bounds(0, 9), bounds(-5, 0), True),
         (bounds(0, 9), bounds(10, 12), False),
         (bounds(0, 9), bounds(-5, -1), False),
         (bounds(0, 9, nulls=1), bounds(10, 12, nulls=1), True),
