@@ -78,17 +78,23 @@ def carry_out(
         versions=(spark.version, gateway.iceberg_version),
     )
     context = configure(Context(gateway=gateway, plan=plan, document=document))
-    outcomes: list[Outcome] = []
+    steps: list[StepResult] = []
     for section in SECTIONS:
-        if section in (sections or SECTIONS) and plan.has_work(section):
-            step = _one(context, section)
+        if section in (sections or SECTIONS) and plan.has_work(section) and not plan.dry_run:
+            harmed = next((s.section for s in steps if any(law.verdict == "violated" for law in s.laws)), None)
+            if harmed is None:
+                step = _one(context, section)
+            else:  # the snapshots and files of before may be needed
+                reason = f"{harmed} violated a law, so nothing else is done to the table before somebody looked at it"
+                step = StepResult(section=section, outcome="refused", reason=reason)
             document.update(step)
-            outcomes.append(step.outcome)
+            steps.append(step)
             note(f"{section} {step.outcome} {step.reason}".rstrip())
-    document.finish()
-    if any(outcome in ("failed", "refused") for outcome in outcomes):
+    bad = [step for step in steps if step.outcome in ("failed", "refused")]
+    document.finish(error=" | ".join(f"{step.section}: {step.reason}" for step in bad))
+    if bad:
         return 1
-    return 4 if "conflicted" in outcomes else 0
+    return 4 if any(step.outcome == "conflicted" for step in steps) else 0
 
 
 def _one(context: Context, section: Section) -> StepResult:

@@ -147,6 +147,24 @@ class Gateway:
         path = self._jvm.org.apache.hadoop.fs.Path(uri)
         return path.getFileSystem(conf), path
 
+    def catalog_file_ios(self) -> Iterator[Any]:
+        """The FileIO of every Iceberg catalog of this application: they reach stores that Hadoop has no client for."""
+        settings = dict(self.spark.sparkContext.getConf().getAll())
+        prefix = "spark.sql.catalog."
+        conf = self.spark.sparkContext._jsc.hadoopConfiguration()
+        for name in sorted({key.removeprefix(prefix).partition(".")[0] for key in settings if key.startswith(prefix)}):
+            start = f"{prefix}{name}."
+            properties = {key.removeprefix(start): value for key, value in settings.items() if key.startswith(start)}
+            implementation = properties.get("io-impl", "org.apache.iceberg.io.ResolvingFileIO")
+            yield self._jvm.org.apache.iceberg.CatalogUtil.loadFileIO(implementation, properties, conf)
+
+    def write_stream(self, stream: Any, text: str) -> None:
+        """Write ``text`` to a Java output stream, which is closed."""
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
     def read_stream(self, stream: Any) -> bytes:
         """The rest of a Java input stream, which is closed."""
         try:

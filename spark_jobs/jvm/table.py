@@ -237,11 +237,7 @@ class IcebergTable:
             raise RefusedError(f"the table's FileIO cannot list {prefix} ({first_line(error)})") from error
 
     def write_text(self, path: str, text: str) -> None:
-        stream = self.java.io().newOutputFile(path).createOrOverwrite()
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
+        self.gateway.write_stream(self.java.io().newOutputFile(path).createOrOverwrite(), text)
 
     def read_text(self, path: str) -> str:
         return self.gateway.read_stream(self.java.io().newInputFile(path).newStream()).decode()

@@ -30,7 +30,7 @@ class DeleteInput:
     is_dv: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class InputFile:
     path: str
     bytes: int

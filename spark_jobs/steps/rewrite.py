@@ -14,7 +14,7 @@ from spark_jobs import attempts, certify, fallback, probe
 from spark_jobs.attempts import Attempt
 from spark_jobs.context import ATTEMPT_ID, AUDIT, BATCH_ID, CLOCK_SKEW_MS, RUN_ID
 from spark_jobs.errors import ConflictError, JobError, LawViolatedError, RefusedError, UnknownCommitStateError
-from spark_jobs.jvm import translate
+from spark_jobs.jvm import first_line, translate
 from spark_jobs.progress import Progress, note
 
 if TYPE_CHECKING:
@@ -83,14 +83,20 @@ class _Rewrite:
             except JobError as error:
                 self._fail(batch, error)
         context.at_stage("finishing")
-        removed, kept = attempts.clean_leftovers(table, plan)
+        self._clean_up(table)
+        if before is not None:
+            self._probe(before)
+        return self._step(finished=True)
+
+    def _clean_up(self, table: IcebergTable) -> None:
+        try:
+            removed, kept = attempts.clean_leftovers(table, self.context.plan)
+        except Exception as error:  # what was published stays published; orphan removal finds the rest
+            removed, kept = 0, (f"leftovers of earlier attempts could not be looked for: {first_line(error)}",)
         if removed:
             note(f"removed {removed} files that earlier attempts of this run wrote and never published")
         for reason in kept:
             note(reason)
-        if before is not None:
-            self._probe(before)
-        return self._step(finished=True)
 
     # ---------------------------------------------------------------------------------------------------------- a batch
 
@@ -145,18 +151,15 @@ class _Rewrite:
             context.at_stage("audited")
             if any(law.verdict == "violated" for law in laws):
                 raise LawViolatedError(laws)
-            self.progress.tell("committing")
-            published = self._commit(table, batch, attempt, groups, head.snapshot_id, certify.stamp(laws))
-        except UnknownCommitStateError as error:
-            # Whatever was written may be referenced: it stays, and a later look at the snapshot log decides.
-            raise ConflictError(
-                f"{error}; no snapshot carries the batch's stamp so far, so it is planned again"
-            ) from error
         except BaseException:
             self.progress.files_done, self.progress.bytes_done = counted
-            reason = attempt.abandon(table)
-            if reason:
-                note(reason)
+            self._abandon(table, attempt)
+            raise
+        self.progress.tell("committing")
+        try:
+            published = self._commit(table, batch, attempt, groups, head.snapshot_id, certify.stamp(laws))
+        except JobError:
+            self.progress.files_done, self.progress.bytes_done = counted
             raise
         context.at_stage("committed")
         attempt.published(table)
@@ -213,12 +216,23 @@ class _Rewrite:
         try:
             as_old = batch.options.get("use-starting-sequence-number", "true") == "true"
             table.commit(groups, snapshot_id, stamps, as_old_as_start=as_old)
-        except UnknownCommitStateError:
+        except UnknownCommitStateError as error:
+            # Whatever was written may be referenced: it stays, and the snapshot log decides.
             for look in range(1, _LOOKS_FOR_STAMP + 1):
                 found = self._find(attempt.attempt_id)
                 if found is not None:
                     return found
                 self.context.back_off(look)
+            raise ConflictError(
+                f"{error}; no snapshot carries the batch's stamp so far, so it is planned again"
+            ) from error
+        except JobError:
+            # Iceberg promises that nothing was published. A client that repeats a lost request on its own can be wrong
+            # about that, so the snapshot log has the last word.
+            found = self._find(attempt.attempt_id)
+            if found is not None:
+                return found
+            self._abandon(table, attempt)
             raise
         found = self._find(attempt.attempt_id)
         if found is None:
@@ -227,6 +241,11 @@ class _Rewrite:
                 "was the table rolled back? Assess it again"
             )
         return found
+
+    def _abandon(self, table: IcebergTable, attempt: Attempt) -> None:
+        reason = attempt.abandon(table)
+        if reason:
+            note(reason)
 
     def _find(self, attempt_id: str) -> SnapshotFacts | None:
         table = self.context.load_table()

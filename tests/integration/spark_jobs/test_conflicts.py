@@ -170,12 +170,12 @@ def unknown_state(on_lake, *, lands: bool):
 
     real, calls = IcebergTable.commit, []
 
-    def commit(self, groups, snapshot_id, stamps):
-        calls.append(stamps)
+    def commit(self, *given, **more):
+        calls.append(given)
         if len(calls) > 1:
-            return real(self, groups, snapshot_id, stamps)
+            return real(self, *given, **more)
         if lands:
-            real(self, groups, snapshot_id, stamps)
+            real(self, *given, **more)
         raise UnknownCommitStateError("the connection was lost")
 
     return commit
@@ -196,3 +196,46 @@ def test_an_unknown_commit_state_is_settled_by_the_stamp(on_lake, filled, monkey
     assert on_lake.files(filled) == 1
     # The files of the commit that did not land are gone, because they can never be published any more.
     assert data_files_on_disk(on_lake, filled) == live_files(on_lake, filled)
+
+
+def test_a_commit_that_was_reported_lost_but_landed_keeps_its_files(on_lake, filled, monkeypatch) -> None:
+    """A client that repeats a request whose answer was lost meets its own commit and calls it a conflict."""
+    from spark_jobs.errors import ConflictError
+    from spark_jobs.jvm import IcebergTable
+
+    real = IcebergTable.commit
+
+    def commit(self, *given, **more):
+        real(self, *given, **more)
+        raise ConflictError("the commit failed: CommitFailedException: metadata location has changed")
+
+    rows = on_lake.rows(filled)
+    monkeypatch.setattr(IcebergTable, "commit", commit)
+    code, result = on_lake.run(on_lake.plan(filled))
+    assert (code, on_lake.step(result).batches[0].outcome) == (0, "committed")
+    assert on_lake.rows(filled) == rows
+
+
+def test_a_catalog_that_fails_right_after_the_commit_costs_no_file(on_lake, filled, monkeypatch) -> None:
+    from spark_jobs.jvm import Gateway, IcebergTable
+
+    real_commit, real_table, broken = IcebergTable.commit, Gateway.table, []
+
+    def commit(self, *given, **more):
+        real_commit(self, *given, **more)
+        broken.append(True)
+
+    def table(self, identifier):
+        if broken:
+            raise RuntimeError("the catalog is down")
+        return real_table(self, identifier)
+
+    rows, plan = on_lake.rows(filled), on_lake.plan(filled)
+    with monkeypatch.context() as patched:
+        patched.setattr(IcebergTable, "commit", commit)
+        patched.setattr(Gateway, "table", table)
+        code, _ = on_lake.run(plan)
+        assert code == 1
+    assert on_lake.rows(filled) == rows
+    code, result = on_lake.run(plan)
+    assert (code, on_lake.step(result).batches[0].outcome) == (0, "already_committed")

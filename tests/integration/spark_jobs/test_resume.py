@@ -112,7 +112,7 @@ def test_a_rerun_completes_what_kill_minus_nine_interrupted(on_lake, lake, tmp_p
     before = on_lake.rows(table)
     plan = on_lake.plan(table, [on_lake.bucket(0, of=2), on_lake.bucket(1, of=2)])
     result_file = tmp_path / f"{plan.run_id}-result.json"
-    kill_a_driver(lake, tmp_path, plan, result_file, stage, delay)
+    kill_a_driver(on_lake, lake, tmp_path, plan, result_file, stage, delay)
 
     left = RunResult.from_json(result_file.read_text())
     assert left.finished_at_ms is None
@@ -131,10 +131,10 @@ def test_a_rerun_completes_what_kill_minus_nine_interrupted(on_lake, lake, tmp_p
     assert unpublished(on_lake, table) == set()
 
 
-def kill_a_driver(lake, folder, plan, result_file, stage, delay) -> None:
+def kill_a_driver(on_lake, lake, folder, plan, result_file, stage, delay) -> None:
     conf = {
         **lake.spark_properties(),
-        "spark.jars.packages": ",".join(lake.packages()),
+        "spark.jars.packages": on_lake.spark.conf.get("spark.jars.packages"),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -126,6 +126,15 @@ def test_sabotage_is_caught_before_publish(on_lake, victim, bend, audit) -> None
     assert list((on_lake.data_folder(victim) / "compacted").rglob("*.parquet")) == []
 
 
+def test_nothing_else_is_done_to_a_table_after_a_violated_law(on_lake, victim) -> None:
+    from airflow_iceberg_compaction.documents import ManifestsSection
+
+    plan = on_lake.plan(victim, manifests=ManifestsSection(rewrite=True, spec_ids=(0,)))
+    _, result = on_lake.run(plan, configure=sabotaged(drop_a_row))
+    assert on_lake.step(result, "manifests").outcome == "refused"
+    assert "rewrite violated a law" in result.error
+
+
 def test_an_honest_engine_of_the_same_make_is_published(on_lake, victim) -> None:
     before = on_lake.rows(victim)
     code, _ = on_lake.run(on_lake.plan(victim, rewrite={"audit": "checksum"}), configure=sabotaged(lambda rows: rows))
