@@ -103,12 +103,16 @@ def open_cache(policy: Policy) -> ManifestCache | None:
 
 
 def stdout() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False)
+    return _console(stderr=False)
 
 
 def stderr() -> Console:
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    console = Console(stderr=stderr, highlight=False)
+    # A pipe or a file has no width; rich's guess of 80 would cut the tables.
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=150)

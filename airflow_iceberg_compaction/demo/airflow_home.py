@@ -54,6 +54,7 @@ tables:
     probe: >-
       SELECT region, count(*), sum(version) FROM {catalog}.maintenance_demo.cdc_users GROUP BY region ORDER BY region
   - name: maintenance_demo.products
+    orphan_files: {{mode: off}}
 """
 
 

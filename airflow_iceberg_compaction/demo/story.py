@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -18,7 +17,7 @@ from rich.rule import Rule
 from rich.table import Table
 
 from airflow_iceberg_compaction import cli
-from airflow_iceberg_compaction.cli.common import UsageError
+from airflow_iceberg_compaction.cli.common import UsageError, stdout
 from airflow_iceberg_compaction.demo.airflow_home import DemoAirflow
 from airflow_iceberg_compaction.demo.fingerprint import Fingerprint, fingerprint
 from airflow_iceberg_compaction.demo.slack_stand_in import SlackStandIn
@@ -31,6 +30,8 @@ from airflow_iceberg_compaction.submit import SubmitError, explain_start_failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.console import Console
+
     from airflow_iceberg_compaction.documents import Report
 
 _T = TypeVar("_T")
@@ -42,7 +43,7 @@ def tell(folder: Path) -> int:
     """Run the demo in ``folder``, which it empties first, and return 0 if every promise was kept."""
     check_spark_environment()
     folder = _fresh(folder)
-    console = Console(highlight=False)
+    console = stdout()
     with SlackStandIn().running() as slack:
         return _Story(folder, console, slack).tell()
 

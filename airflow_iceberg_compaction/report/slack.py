@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MAX_SECTION_TEXT = 3000  # Slack refuses longer ones
 _WORD = {
-    "succeeded": "compacted", "nothing_to_do": "nothing to do", "refused": "refused", "conflicted": "conflicted",
+    "succeeded": "maintained", "nothing_to_do": "nothing to do", "refused": "refused", "conflicted": "conflicted",
     "failed": "FAILED",
 }  # fmt: skip
 

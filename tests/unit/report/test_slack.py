@@ -34,7 +34,7 @@ def test_the_real_client_delivers_a_message_slack_would_take(server: SlackStandI
     assert slack.post("xoxb-1", "#data-ops", report, base_url=server.base_url) == "1.000000"
     message = server.messages[0]
     assert message["channel"] == "#data-ops"
-    assert message["text"].startswith("lake.shop.events: compacted")
+    assert message["text"].startswith("lake.shop.events: maintained")
     assert [block["type"] for block in message["blocks"]] == ["header", "section", "section", "context"]
     fields = "\n".join(field["text"] for field in message["blocks"][2]["fields"])
     assert "100 → 43" in fields
