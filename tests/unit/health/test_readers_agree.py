@@ -220,7 +220,7 @@ def test_manifests_are_fetched_side_by_side(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_is_on_its_way_is_bounded(tmp_path: Path) -> None:
-    lengths = [MAX_BYTES_IN_FLIGHT // 3, MAX_BYTES_IN_FLIGHT * 2, 5, MAX_BYTES_IN_FLIGHT // 2, MAX_BYTES_IN_FLIGHT // 2]
+    lengths = [n * MAX_BYTES_IN_FLIGHT // 4 for n in (1, 9, 0, 2, 2, 2, 2, 1)]
     maker = TableMaker(tmp_path, SCHEMA, SPEC)
     manifest = as_manifest(maker.manifest([File(("eu", 1))]))
     under_way: list[int] = []

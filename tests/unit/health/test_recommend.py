@@ -5,8 +5,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from made_tables import File, TableMaker, position_delete
+from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -126,3 +128,18 @@ def test_what_might_be_sick_is_not_proven_healthy(tmp_path: Path) -> None:
     damaged = table_with(tmp_path, File(("eu",)))
     Path(damaged.snapshots[0]["manifest-list"].removeprefix("file://")).unlink()
     assert proof_of_health(damaged.table(), POLICY) is None
+
+
+def test_a_writer_of_a_real_table_asks_after_each_append(
+    catalog: Catalog, namespace: str, cache: ManifestCache
+) -> None:
+    """The documented example, on a table that PyIceberg writes."""
+    table = catalog.create_table(f"{namespace}.events", SCHEMA)
+    big_enough = Thresholds(small_file_size=10_000, min_small_files=3)
+    policy = POLICY.model_copy(update={"check_interval": 2, "thresholds": big_enough})
+    answers = []
+    for _ in range(6):
+        table.append(pa.table({"id": [1], "region": ["eu"]}, schema=table.schema().as_arrow()))
+        answers.append(recommend(table, policy, cache=cache, max_wait_seconds=PATIENT))
+    assert [answer["small_files_count"] for answer in answers] == [0, 2, 2, 4, 4, 6]
+    assert [answer["compaction_recommended"] for answer in answers] == [False, False, False, True, True, True]
