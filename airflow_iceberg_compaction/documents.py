@@ -7,6 +7,7 @@ interface; a change that an old reader would misunderstand raises ``VERSION``.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import types
 import typing
@@ -383,16 +384,28 @@ def _decode(kind: Any, value: object, path: str) -> object:
 def _decode_dataclass(kind: type[Document], value: object, path: str) -> Document:
     if not isinstance(value, dict):
         raise DocumentError(f"{path} is {value!r}, expected an object")
-    hints = typing.get_type_hints(kind)
-    known = {f.name: f for f in dataclasses.fields(kind)}
-    unknown = value.keys() - known.keys()
+    hints, required = _fields_of(kind)
+    unknown = value.keys() - hints.keys()
     if unknown:
         raise DocumentError(f"{path} has unknown fields {', '.join(sorted(map(str, unknown)))}")
-    missing = [
-        name
-        for name, f in known.items()
-        if name not in value and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
+    missing = [name for name in required if name not in value]
     if missing:
         raise DocumentError(f"{path} lacks {', '.join(missing)}")
-    return kind(**{name: _decode(hints[name], item, f"{path}.{name}") for name, item in value.items()})
+    return kind(
+        **{
+            # Most values are plain and of the right type; a plan of many partitions holds millions.
+            name: item if type(item) is hints[name] else _decode(hints[name], item, f"{path}.{name}")
+            for name, item in value.items()
+        }
+    )
+
+
+@functools.cache
+def _fields_of(kind: type[Document]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The type of every field, and the fields that have no default."""
+    known = dataclasses.fields(kind)
+    hints = typing.get_type_hints(kind)
+    required = tuple(
+        f.name for f in known if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    )
+    return {f.name: hints[f.name] for f in known}, required

@@ -64,7 +64,7 @@ class PartitionHealth:
         return self.position_delete_files + self.equality_delete_files + self.deletion_vectors
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)  # there may be millions
 class DataFileDetail:
     """One live data file of a candidate partition with the deletes Iceberg would attach to it."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from airflow_iceberg_compaction.documents import Batch
 from airflow_iceberg_compaction.health.model import PartitionTuple, Spec, TableHealth
@@ -32,23 +31,31 @@ class Prospect:
     options: PlannerOptions
     groups: tuple[FileGroup, ...]
     shares: Mapping[Key, Work]  # every partition that is rewritten, with its part of the work
+    work: Work  # all shares together
     filter_keys: tuple[Key, ...]  # the partitions whose filter selects all of ``shares``
 
     @classmethod
     def of_one(
         cls, judgement: Judgement, trigger: Trigger, options: PlannerOptions, groups: tuple[FileGroup, ...]
     ) -> Prospect:
-        attached = sum(file.attached_delete_files for group in groups for file in group.files)
+        deletes = judgement.health.delete_files
+        if deletes:  # an equality delete that is attached to many files is one file
+            deletes = min(deletes, sum(file.attached_delete_files for group in groups for file in group.files))
         work = Work(
-            input_files=sum(len(group.files) for group in groups),
-            input_bytes=sum(group.input_bytes for group in groups),
-            # An equality delete that is attached to many files is one file.
-            input_delete_files=min(attached, judgement.health.delete_files),
-            output_files=sum(group.output_files for group in groups),
+            input_files=sum([len(group.files) for group in groups]),
+            input_bytes=sum([group.input_bytes for group in groups]),
+            input_delete_files=deletes,
+            output_files=sum([group.output_files for group in groups]),
         )
         key = judgement.key
         return cls(
-            judgement=judgement, trigger=trigger, options=options, groups=groups, shares={key: work}, filter_keys=(key,)
+            judgement=judgement,
+            trigger=trigger,
+            options=options,
+            groups=groups,
+            shares={key: work},
+            work=work,
+            filter_keys=(key,),
         )
 
     @property
@@ -61,10 +68,6 @@ class Prospect:
         return (
             len(self.shares) > 1 or self.options.max_files_to_rewrite is not None or self.trigger.reason == "old_spec"
         )
-
-    @cached_property
-    def work(self) -> Work:
-        return sum(self.shares.values(), start=Work())
 
 
 class FilterProof:
@@ -92,6 +95,10 @@ class FilterProof:
 
     def refusals(self, keys: Sequence[Key]) -> dict[Key, tuple[str, str]]:
         """The partitions that no filter singles out, with a reason word and a sentence."""
+        if self._index.live_specs == 1:
+            # Whether a field can be filtered depends on the field, and batches are proven once more when they are made.
+            why = self._refusal(keys[0]) if keys else None
+            return {} if why is None else dict.fromkeys(keys, why)
         refused: dict[Key, tuple[str, str]] = {}
         for start in range(0, len(keys), _CHUNK):
             chunk = keys[start : start + _CHUNK]
@@ -132,7 +139,7 @@ def make_batches(prospects: Sequence[Prospect], proof: FilterProof) -> tuple[lis
     batch_ids: dict[Key, str] = {}
     for members in _packed(prospects):
         batch_id = f"b-{len(batches) + 1:04}"
-        work = sum((member.work for member in members), start=Work())
+        work = Work.total(member.work for member in members)
         batches.append(
             Batch(
                 batch_id=batch_id,

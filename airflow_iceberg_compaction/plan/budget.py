@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.plan.cost import Tariff, Work
@@ -21,7 +21,9 @@ class Budget:
     max_bytes: int | None = None
     max_cost: float | None = None
     max_partitions: int | None = None
-    spent: Work = field(default_factory=Work)
+    files: int = 0
+    bytes: int = 0
+    cost: float = 0.0
     partitions: int = 0
 
     @classmethod
@@ -37,19 +39,21 @@ class Budget:
 
     def refusal(self, work: Work, partitions: int = 1) -> tuple[str, str] | None:
         """The first limit that ``work`` would break, as a reason word and a sentence; None when it fits."""
-        total = self.spent + work
         if self.max_partitions is not None and self.partitions + partitions > self.max_partitions:
             return "max_partitions", f"{self.partitions} partitions are planned, rewrite.max_partitions is reached"
-        if self.max_files is not None and total.input_files > self.max_files:
-            return "budget_files", _over(f"{total.input_files:,}", "files", "max_files", f"{self.max_files:,}")
-        if self.max_bytes is not None and total.input_bytes > self.max_bytes:
-            return "budget_bytes", _over(f"{total.input_bytes:,}", "bytes", "max_bytes", f"{self.max_bytes:,}")
-        if self.max_cost is not None and (cost := self.tariff.total(total)) > self.max_cost:
+        files, size = self.files + work.input_files, self.bytes + work.input_bytes
+        if self.max_files is not None and files > self.max_files:
+            return "budget_files", _over(f"{files:,}", "files", "max_files", f"{self.max_files:,}")
+        if self.max_bytes is not None and size > self.max_bytes:
+            return "budget_bytes", _over(f"{size:,}", "bytes", "max_bytes", f"{self.max_bytes:,}")
+        if self.max_cost is not None and (cost := self.cost + self.tariff.total(work)) > self.max_cost:
             return "budget_cost", _over(f"{cost:.4f}", self.tariff.prices.currency, "max_cost", f"{self.max_cost:g}")
         return None
 
     def spend(self, work: Work, partitions: int = 1) -> None:
-        self.spent = self.spent + work
+        self.files += work.input_files
+        self.bytes += work.input_bytes
+        self.cost += self.tariff.total(work)
         self.partitions += partitions
 
 

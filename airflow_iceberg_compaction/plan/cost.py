@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,14 @@ class Work:
     input_delete_files: int = 0
     output_files: int = 0
 
-    def __add__(self, other: Work) -> Work:
-        return Work(
-            input_files=self.input_files + other.input_files,
-            input_bytes=self.input_bytes + other.input_bytes,
-            input_delete_files=self.input_delete_files + other.input_delete_files,
-            output_files=self.output_files + other.output_files,
+    @classmethod
+    def total(cls, parts: Iterable[Work]) -> Work:
+        works = list(parts)
+        return cls(
+            input_files=sum([work.input_files for work in works]),
+            input_bytes=sum([work.input_bytes for work in works]),
+            input_delete_files=sum([work.input_delete_files for work in works]),
+            output_files=sum([work.output_files for work in works]),
         )
 
 

@@ -97,6 +97,7 @@ def component_prospect(
         options=options,
         groups=(*pooled_groups, *groups),
         shares=shares,
+        work=Work.total(shares.values()),
         filter_keys=tuple(judgement.key for judgement in component.former),
     )
 

@@ -33,6 +33,10 @@ class PartitionIndex:
             tuples[spec_id].add(values)
         self._specs = [_SpecIndex(spec, tuples[spec.spec_id]) for spec in specs if spec.spec_id in tuples]
 
+    @property
+    def live_specs(self) -> int:
+        return len(self._specs)
+
     def selected(self, expression: Expression) -> set[Key]:
         """Every partition whose files the filter may select, of whatever spec."""
         return {

@@ -44,7 +44,7 @@ def plan_rewrite(
     batches, batch_ids = make_batches(chosen, proof)
     by_key = {key: prospect for prospect in (*prospects, *chosen) for key in prospect.shares}
     rows = _rows(health, judgements, by_key, verdicts, batch_ids, tariff)
-    total = sum((prospect.work for prospect in chosen), start=Work())
+    total = Work.total(prospect.work for prospect in chosen)
     section = RewriteSection(
         strategy=strategy(policy, parameters),
         sort_order=policy.rewrite.sort_order,
@@ -216,6 +216,7 @@ def _rows(
 ) -> list[PartitionPlan]:
     """One row for every partition: what is done first, then what waits, what is refused and what is left."""
     specs = {spec.spec_id: spec for spec in health.specs}
+    nothing = Work()
     rows: dict[Decision, list[PartitionPlan]] = {decision: [] for decision in _ORDER}
     for judgement in judgements:
         partition = judgement.health
@@ -224,7 +225,7 @@ def _rows(
         if verdict is None and prospect is not None:
             verdict = ("rewrite", prospect.trigger.reason, prospect.trigger.detail)
         decision, reason, detail = verdict or (judgement.decision, judgement.reason, judgement.detail)
-        work = Work() if prospect is None else prospect.shares[judgement.key]
+        work = nothing if prospect is None else prospect.shares[judgement.key]
         rows[decision].append(
             PartitionPlan(
                 spec_id=partition.spec_id,

@@ -69,10 +69,13 @@ class FileGroup:
 def plan_groups(files: Iterable[DataFileDetail], options: PlannerOptions) -> tuple[FileGroup, ...]:
     """The groups that Iceberg makes of one partition's files, in the order in which its scan meets them."""
     kept = list(files) if options.rewrite_all else [file for file in files if is_eligible(file, options)]
-    groups = _pack(kept, options.max_file_group_size_bytes)
+    packed = _pack(kept, options.max_file_group_size_bytes)
     if not options.rewrite_all:
-        groups = [group for group in groups if is_worth_rewriting(group, options)]
-    return tuple(_file_group(group, options) for group in _cut(groups, options.max_files_to_rewrite))
+        packed = [(group, size) for group, size in packed if is_worth_rewriting(group, size, options)]
+    return tuple(
+        FileGroup(files=tuple(group), input_bytes=size, output_files=expected_output_files(size, options))
+        for group, size in _cut(packed, options.max_files_to_rewrite)
+    )
 
 
 def is_eligible(file: DataFileDetail, options: PlannerOptions) -> bool:
@@ -84,12 +87,11 @@ def is_eligible(file: DataFileDetail, options: PlannerOptions) -> bool:
     )
 
 
-def is_worth_rewriting(group: Sequence[DataFileDetail], options: PlannerOptions) -> bool:
-    """Whether Iceberg rewrites a group of eligible files."""
-    if len(group) > 1 and len(group) >= options.min_input_files:
+def is_worth_rewriting(group: Sequence[DataFileDetail], input_bytes: int, options: PlannerOptions) -> bool:
+    """Whether Iceberg rewrites a group of eligible files, ``input_bytes`` large together."""
+    if len(group) > 1 and (len(group) >= options.min_input_files or input_bytes > options.target_file_size_bytes):
         return True
-    size = sum(file.size_bytes for file in group)
-    if (len(group) > 1 and size > options.target_file_size_bytes) or size > options.max_file_size_bytes:
+    if input_bytes > options.max_file_size_bytes:
         return True
     return any(_has_too_many_deletes(file, options) for file in group)
 
@@ -126,32 +128,29 @@ def _has_too_many_deletes(file: DataFileDetail, options: PlannerOptions) -> bool
     return deleted / file.rows >= options.delete_ratio_threshold
 
 
-def _pack(files: list[DataFileDetail], capacity: int) -> list[list[DataFileDetail]]:
+def _pack(files: list[DataFileDetail], capacity: int) -> list[tuple[list[DataFileDetail], int]]:
     """Iceberg's bin packing with a lookback of one: a file that does not fit closes the bin for good."""
-    bins: list[list[DataFileDetail]] = []
-    weight = 0
+    packed: list[tuple[list[DataFileDetail], int]] = []
+    group: list[DataFileDetail] = []
+    total = 0
     for file in files:
-        if bins and weight + file.size_bytes <= capacity:
-            bins[-1].append(file)
-            weight += file.size_bytes
-        else:
-            bins.append([file])
-            weight = file.size_bytes
-    return bins
+        size = file.size_bytes
+        if group and total + size > capacity:
+            packed.append((group, total))
+            group, total = [], 0
+        group.append(file)
+        total += size
+    return [*packed, (group, total)] if group else packed
 
 
-def _cut(groups: list[list[DataFileDetail]], limit: int | None) -> list[list[DataFileDetail]]:
+def _cut(packed: list[tuple[list[DataFileDetail], int]], limit: int | None) -> list[tuple[list[DataFileDetail], int]]:
     if limit is None:
-        return groups
+        return packed
     cut = []
-    for group in groups:
+    for group, _ in packed:
         if limit <= 0:
             break
-        cut.append(group[:limit])
-        limit -= len(group)
+        part = group[:limit]
+        cut.append((part, sum(file.size_bytes for file in part)))
+        limit -= len(part)
     return cut
-
-
-def _file_group(group: Sequence[DataFileDetail], options: PlannerOptions) -> FileGroup:
-    size = sum(file.size_bytes for file in group)
-    return FileGroup(files=tuple(group), input_bytes=size, output_files=expected_output_files(size, options))

@@ -35,16 +35,13 @@ class Judgement:
     """The policy's word on one partition. ``triggers`` is empty unless it is a candidate, most urgent first."""
 
     health: PartitionHealth
+    key: Key
     score: float
     priority: float
     triggers: tuple[Trigger, ...] = ()
     decision: Decision = "skip"
     reason: str = "healthy"
     detail: str = ""
-
-    @property
-    def key(self) -> Key:
-        return self.health.spec_id, self.health.partition
 
     @property
     def is_candidate(self) -> bool:
@@ -82,25 +79,23 @@ class _Judge:
         self._specs = {spec.spec_id: spec for spec in health.specs}
         self._unjudged = dict(health.unjudged)
         self._log_start_ms = log_start_ms(health)
+        self._quiet_ms = _ms(policy.rewrite.min_quiet)
 
     def __call__(self, partition: PartitionHealth) -> Judgement:
         value = score(partition, self._policy, self._now_ms)
-        priority = value + self._ageing(partition)
         triggers = self._triggers(partition)
-        barred = self._barred(partition, bool(triggers))
-        if barred is not None:
-            decision, reason, detail = barred
-            return Judgement(
-                health=partition, score=value, priority=priority, decision=decision, reason=reason, detail=detail
-            )
+        key = (partition.spec_id, partition.partition)
+        barred = self._barred(partition, key, bool(triggers))
+        decision, reason, detail = barred or ("rewrite", triggers[0].reason, triggers[0].detail)
         return Judgement(
             health=partition,
+            key=key,
             score=value,
-            priority=priority,
-            triggers=triggers,
-            decision="rewrite",
-            reason=triggers[0].reason,
-            detail=triggers[0].detail,
+            priority=value + self._ageing(partition),
+            triggers=() if barred else triggers,
+            decision=decision,
+            reason=reason,
+            detail=detail,
         )
 
     def _ageing(self, partition: PartitionHealth) -> float:
@@ -114,12 +109,12 @@ class _Judge:
             return 0.0
         return max(0.0, (self._now_ms - compacted_before_ms(partition, self._log_start_ms)) / longest)
 
-    def _barred(self, partition: PartitionHealth, wanted: bool) -> tuple[Decision, str, str] | None:
+    def _barred(self, partition: PartitionHealth, key: Key, wanted: bool) -> tuple[Decision, str, str] | None:
         """Why the partition is no candidate, None when it is one."""
         policy = self._policy
         if partition.spec_id in self._unjudged:
             return "refuse", "cannot_judge", self._unjudged[partition.spec_id]
-        if self._selected is not None and (partition.spec_id, partition.partition) not in self._selected:
+        if self._selected is not None and key not in self._selected:
             return "skip", "not_selected", "outside the run's partition_filter"
         if partition.data_files == 0:
             return "skip", "no_data_files", f"no data files, {partition.delete_files} delete files"
@@ -134,7 +129,7 @@ class _Judge:
         return None if self._force else self._too_hot(partition)
 
     def _too_hot(self, partition: PartitionHealth) -> tuple[Decision, str, str] | None:
-        quiet_ms = _ms(self._policy.rewrite.min_quiet)
+        quiet_ms = self._quiet_ms
         if partition.newest_file_ms is None or self._now_ms - partition.newest_file_ms >= quiet_ms:
             return None
         age_s = max(0, self._now_ms - partition.newest_file_ms) // 1000
