@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.context import ATTEMPT_ID, CLOCK_SKEW_MS, RUN_ID
 from spark_jobs.errors import RefusedError
 from spark_jobs.jvm import first_line
-from spark_jobs.locations import normal
+from spark_jobs.locations import contains, normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,22 +54,20 @@ class Attempt:
         """The record has done its service."""
         _remove(table, [self.inputs_file])
 
-    def abandon(self, table: IcebergTable) -> str:
-        """Remove everything this attempt wrote. Only for an attempt of this very process that was surely not published."""
-        return discard_folder(table, self.destination)
+    def abandon(self, table: IcebergTable, groups: Iterable[Group]) -> str:
+        """Remove what this attempt wrote; why not, if it could not. Only for an attempt that was surely not published."""
+        # A location provider of the table's own may put files elsewhere.
+        written = [file["file-path"] for group in groups for file in group.outputs]
+        elsewhere = [path for path in written if not contains(self.destination, path)]
+        try:
+            files = table.list_files(f"{self.destination}/")
+        except RefusedError as error:
+            return _remove(table, written) or str(error)
+        return _remove(table, [*elsewhere, *_record_last(files)])
 
 
 def run_prefix(table: IcebergTable, run_id: str) -> str:
     return f"{table.data_location}/{FOLDER}/{_slug(run_id)}"
-
-
-def discard_folder(table: IcebergTable, folder: str) -> str:
-    """Delete the files under ``folder``, its record of inputs last; why not, if it could not."""
-    try:
-        files = table.list_files(f"{folder}/")
-    except RefusedError as error:
-        return str(error)
-    return _remove(table, _record_last(files))
 
 
 def clean_leftovers(table: IcebergTable, plan: Plan) -> tuple[int, tuple[str, ...]]:

@@ -71,7 +71,8 @@ class Files:
             try:
                 return iceberg(io)
             except Exception as error:
-                last = error
+                # One that reached the store and found nothing knows more than one that never got there.
+                last = last if is_missing_file(last) else error
         raise _explained(last, what, uri) from last
 
 

@@ -117,9 +117,9 @@ class Gateway:
 
     def table(self, identifier: str) -> IcebergTable:
         """The table's state now; ``identifier`` is ``catalog.namespace.name``."""
-        return IcebergTable(self, self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            self._java_session, ".".join(f"`{part.replace('`', '``')}`" for part in identifier.split("."))
-        ), identifier)  # fmt: skip
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in identifier.split("."))
+        load = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
+        return IcebergTable(self, load(self._java_session, quoted), identifier)
 
     def action(self, name: str, table: IcebergTable) -> Any:
         """Iceberg's public action ``name`` (``expireSnapshots`` ...) on ``table``."""
@@ -208,9 +208,6 @@ class Gateway:
         valid = set(runner.validOptions())
         runner.init({key: value for key, value in options.items() if key in valid})
         return runner
-
-    def runner_options(self, runner: Any) -> set[str]:
-        return set(runner.validOptions())
 
     def sort_order(self, table: IcebergTable, columns: Sequence[str]) -> Any:
         """``column [asc|desc] [nulls first|last]`` entries as Iceberg's SortOrder."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_iceberg_compaction.documents import BatchResult, StepResult
-from spark_jobs import attempts, certify, fallback, probe
+from spark_jobs import attempts, certify, compare, fallback, probe
 from spark_jobs.attempts import Attempt
 from spark_jobs.context import ATTEMPT_ID, AUDIT, BATCH_ID, CLOCK_SKEW_MS, RUN_ID
 from spark_jobs.errors import ConflictError, JobError, LawViolatedError, RefusedError, UnknownCommitStateError
@@ -153,7 +153,7 @@ class _Rewrite:
                 raise LawViolatedError(laws)
         except BaseException:
             self.progress.files_done, self.progress.bytes_done = counted
-            self._abandon(table, attempt)
+            self._abandon(table, attempt, groups)
             raise
         self.progress.tell("committing")
         try:
@@ -232,7 +232,7 @@ class _Rewrite:
             found = self._find(attempt.attempt_id)
             if found is not None:
                 return found
-            self._abandon(table, attempt)
+            self._abandon(table, attempt, groups)
             raise
         found = self._find(attempt.attempt_id)
         if found is None:
@@ -242,8 +242,8 @@ class _Rewrite:
             )
         return found
 
-    def _abandon(self, table: IcebergTable, attempt: Attempt) -> None:
-        reason = attempt.abandon(table)
+    def _abandon(self, table: IcebergTable, attempt: Attempt, groups: Sequence[Group]) -> None:
+        reason = attempt.abandon(table, groups)
         if reason:
             note(reason)
 
@@ -266,7 +266,7 @@ class _Rewrite:
             return BatchResult(
                 batch_id=batch.batch_id, outcome="already_done", attempts=number, duration_ms=_since(started)
             )
-        laws = fallback.after_publish(self.context, batch, published)
+        laws = compare.snapshots(self.context, f"batch {batch.batch_id}", published)
         self._hold(batch, published, laws)
         result = _from_snapshot(batch, published)
         self.progress.files_done += result.input_files

@@ -62,3 +62,34 @@ def test_progress_lines_have_one_form(capsys) -> None:
         "progress rewrite batch 1/2 files 4/10 bytes 40/100 state writing",
         "progress rewrite batch 1/2 files 12/12 bytes 120/120 state writing",
     ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--plan", "p.json"], ["--plan", "p", "--result", "r", "--section", "everything"]]
+)
+def test_unusable_arguments_end_with_two_before_spark_starts(arguments, capsys) -> None:
+    from spark_jobs.maintain import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_stamped_laws_are_read_back(capsys) -> None:
+    from airflow_iceberg_compaction.documents import Batch, Law
+    from spark_jobs.certify import from_stamp, stamp
+
+    batch = Batch(
+        batch_id="b-1", filter={}, options={}, partitions=1, input_files=1, input_bytes=1, output_files=1, groups=1
+    )
+    laws = [
+        Law(name=name, scope="batch b-1", before=before, after=before, verdict=verdict, checked="before_publish")
+        for name, before, verdict in [("rows", 7, "held"), ("nan_counts", None, "not_checked")]
+    ]
+    found = from_stamp(batch, stamp(laws))
+    assert [(law.name, law.before, law.verdict) for law in found] == [
+        ("rows", 7, "held"),
+        ("nan_counts", None, "not_checked"),
+    ]
+    assert from_stamp(batch, None) == ()
