@@ -27,6 +27,10 @@ demo: setup ## the whole story on a local folder (.demo): real Airflow, Spark an
 test: setup lint ## lint, types, import contracts and all tests
 	$(BIN)/python -m pytest
 
+.PHONY: test-plan
+test-plan: setup ## compare the plan with Iceberg's own planner on 2,000 random tables (about half an hour)
+	PLAN_TABLES=2000 $(BIN)/python -m pytest tests/integration/plan/test_against_iceberg_planner.py
+
 .PHONY: lint
 lint: setup ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .

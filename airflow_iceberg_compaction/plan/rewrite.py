@@ -202,7 +202,7 @@ def _cut(prospect: Prospect, details: Mapping[Key, PartitionDetail], budget: Bud
     options = dataclasses.replace(prospect.options, max_files_to_rewrite=limit)
     groups = plan_groups(details[prospect.key].files, options)
     detail = f"{prospect.trigger.detail}; only {limit} of {prospect.work.input_files} files, rewrite.max_files"
-    trigger = dataclasses.replace(prospect.trigger, detail=detail)
+    trigger = prospect.trigger._replace(detail=detail)
     return Prospect.of_one(prospect.judgement, trigger, options, groups)
 
 

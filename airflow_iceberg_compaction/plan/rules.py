@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from airflow_iceberg_compaction.health.model import DataFileDetail
 
@@ -57,8 +58,7 @@ class PlannerOptions:
         return options
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileGroup:
+class FileGroup(NamedTuple):
     """Files of one partition that Iceberg reads together and replaces."""
 
     files: tuple[DataFileDetail, ...]

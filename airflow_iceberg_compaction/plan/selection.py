@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_iceberg_compaction.documents import Decision, OptimizationType
 from airflow_iceberg_compaction.health.model import PartitionHealth, PartitionTuple, Spec, TableHealth
@@ -21,8 +20,7 @@ Key = tuple[int, PartitionTuple]
 LONGEST_WAIT_MS = 7 * 24 * 3600 * 1000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trigger:
+class Trigger(NamedTuple):
     """One reason to rewrite a partition: what kind of rewrite would cure it, and the numbers that say so."""
 
     type: OptimizationType
@@ -30,8 +28,7 @@ class Trigger:
     detail: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The policy's word on one partition. ``triggers`` is empty unless it is a candidate, most urgent first."""
 
     health: PartitionHealth
