@@ -115,9 +115,8 @@ def judge(
         raise HealthError(
             "a manifest has a partition spec that the table's metadata does not know; restore the metadata"
         )
-    # Deletion vectors came with format 3. Which ones lost their data file is told by paths.
-    has_deletes = any(manifest.holds_deletes for manifest in manifests)
-    measure = replace(measure, with_paths=table.metadata.format_version >= 3 and has_deletes)
+    # Which deletes lost their data file is told by paths.
+    measure = replace(measure, with_paths=any(manifest.holds_deletes and manifest.is_live for manifest in manifests))
     specs, _ = resolve_specs(table.metadata)
     totals = Totals(unpartitioned_spec_ids(specs))
     # Data first: what a delete applies to is known only after all of it.

@@ -20,7 +20,7 @@ from airflow_iceberg_compaction.health.manifests import Manifest
 log = logging.getLogger(__name__)
 
 # Raise whenever the meaning or the form of a stored value changes: files of another version are dropped.
-VERSION = 1
+VERSION = 2
 
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 MAX_IDLE_SECONDS = 30 * 24 * 3600

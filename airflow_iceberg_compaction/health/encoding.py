@@ -49,7 +49,7 @@ def dump_summary(summary: Summary) -> bytes:
             [getattr(row, name) for row in deletes for name in DELETE_NUMBERS],
             _dump_maps(row.position_sequences for row in deletes),
             _dump_maps(row.equality_sequences for row in deletes),
-            [row.vector_targets for row in deletes],
+            [row.targets for row in deletes],
             base64.b64encode(summary.path_hashes.tobytes()).decode("ascii"),
         ]
     )
@@ -68,7 +68,7 @@ def load_summary(text: bytes) -> Summary:
         row.histogram = histogram
     for row, chains in zip(summary.data.values(), ranges or (), strict=False):
         row.ranges = None if chains is None else Ranges.load(chains, decode_value)
-    for partition, values, position, equality, vectors in zip(
+    for partition, values, position, equality, targeted in zip(
         _load_tuples(delete_tuples),
         _groups(delete_numbers, len(DELETE_NUMBERS)),
         _load_maps(positions),
@@ -78,7 +78,7 @@ def load_summary(text: bytes) -> Summary:
     ):
         deleted = summary.deletes[partition] = DeleteRow(*values)
         deleted.position_sequences, deleted.equality_sequences = position, equality
-        deleted.vector_targets = [(sequence, target) for sequence, target in vectors]
+        deleted.targets = [(sequence, target) for sequence, target in targeted]
     return summary
 
 

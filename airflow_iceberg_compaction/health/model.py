@@ -54,7 +54,7 @@ class PartitionHealth:
     delete_bytes: int = 0
     position_delete_rows: int = 0  # rows in position deletes and DVs
     equality_delete_rows: int = 0
-    applied_delete_files: int = 0  # those that apply to at least one live data file by sequence number
+    applied_delete_files: int = 0  # those that apply to a live data file, by sequence number and by the file they name
     dangling_delete_files: int = 0
     newest_file_ms: int | None = None  # commit time of the snapshot that added the newest data file; None if expired
     last_compaction_ms: int | None = None  # by our own stamps in the snapshot log
@@ -145,8 +145,8 @@ class TableHealth:
     refs: tuple[RefInfo, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
     has_sort_order: bool = False
-    # Equality deletes of an unpartitioned spec that apply to files of other specs. Iceberg's removal of dangling deletes
-    # looks at their own spec only and would drop them, which brings deleted rows back.
+    # Equality deletes of an unpartitioned spec that apply to files of other specs. Before 1.12, Iceberg's removal of
+    # dangling deletes looked at their own spec only and dropped them, which brought deleted rows back.
     global_equality_delete_files: int = 0
     clustering_debt: float | None = None  # share of files whose sort-key range overlaps others'; None when unordered
     stage: int = 1  # how far the assessment had to look: 0 summary, 1 manifests

@@ -31,7 +31,7 @@ class _Deletes:
 class Totals:
     """Running totals per partition; memory grows with partitions, not with files.
 
-    One exception: with deletion vectors around, eight bytes per data file, to tell vectors whose file is gone.
+    One exception: with deletes around, eight bytes per data file, to tell deletes whose file is gone.
     """
 
     def __init__(self, unpartitioned_specs: Collection[int]) -> None:
@@ -41,7 +41,7 @@ class Totals:
         self._deletes: dict[Key, _Deletes] = {}
         self._oldest_elsewhere: dict[int, int | None] = {}
         self._path_hashes = array("Q")
-        self._vectors = _Vectors()
+        self._targeted = _Targeted()
 
     def add_data(self, spec_id: int, summary: Summary) -> None:
         for partition, row in summary.data.items():
@@ -69,16 +69,17 @@ class Totals:
         """How many of these deletes apply to no live data file, by Iceberg's own rule.
 
         A position delete applies to data that is as old or older, an equality delete only to older data. Equality
-        deletes of an unpartitioned spec apply to the whole table, whatever spec its files have.
+        deletes of an unpartitioned spec apply to the whole table, whatever spec its files have. Deletes of one file
+        are kept for `partitions`, which knows whether it is still there.
         """
         data = self._data.get(key)
         oldest = None if data is None else data.min_sequence
         dangling = sum(n for sequence, n in row.position_sequences.items() if oldest is None or sequence < oldest)
-        for sequence, target in row.vector_targets:
+        for sequence, target in row.targets:
             if oldest is None or sequence < oldest:
                 dangling += 1
             else:
-                self._vectors.add(key, target)
+                self._targeted.add(key, target)
         if key[0] in self._unpartitioned_specs:
             elsewhere = self._oldest_of_other_specs(key[0])
             for sequence, n in row.equality_sequences.items():
@@ -98,9 +99,9 @@ class Totals:
 
     def partitions(self) -> Iterator[PartitionHealth]:
         """Every partition with a live file of any kind, data or delete."""
-        for key, lost in self._vectors.without_file(self._path_hashes).items():
+        for key, lost in self._targeted.without_file(self._path_hashes).items():
             self._deletes[key].dangling += lost
-        self._vectors = _Vectors()
+        self._targeted = _Targeted()
         nothing, no_deletes = DataRow(), _Deletes()
         for key in [*self._data, *(key for key in self._deletes if key not in self._data)]:
             data, deletes = self._data.get(key, nothing), self._deletes.get(key, no_deletes)
@@ -139,8 +140,8 @@ class Totals:
         return overlapping / files if files else None
 
 
-class _Vectors:
-    """Deletion vectors by the hash of their data file, sixteen bytes each."""
+class _Targeted:
+    """Deletes of one data file each, by the hash of its path; sixteen bytes each."""
 
     def __init__(self) -> None:
         self._keys: dict[Key, int] = {}
@@ -152,7 +153,7 @@ class _Vectors:
         self._owners.append(self._keys.setdefault(key, len(self._keys)))
 
     def without_file(self, path_hashes: array[int]) -> dict[Key, int]:
-        """How many vectors of each partition refer to none of the files ``path_hashes`` stands for."""
+        """How many deletes of each partition refer to none of the files ``path_hashes`` stands for."""
         if not self._targets:
             return {}
         import pyarrow.compute

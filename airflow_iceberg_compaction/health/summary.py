@@ -5,7 +5,7 @@ A summary is all that stage 1 keeps of a manifest and all that the cache stores.
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Measure:
     spec_fields: Mapping[int, tuple[int, ...]]  # spec id -> its partition field ids
     order_column: int | None = None  # field id of the leading sort column
     order_type: str = ""
-    with_paths: bool = False  # remember which data files there are, so that orphaned deletion vectors can be told
+    with_paths: bool = False  # remember which data files there are, to tell deletes whose file is gone
 
     def key(self, spec_id: int) -> str:
         """Identifies what is counted in manifests of ``spec_id``."""
@@ -92,9 +92,9 @@ class DeleteRow:
     bytes: int = 0
     position_rows: int = 0
     equality_rows: int = 0
-    position_sequences: dict[int, int] = field(default_factory=dict)  # sequence number -> position-delete files
+    position_sequences: dict[int, int] = field(default_factory=dict)  # of partition-scoped ones: number -> files
     equality_sequences: dict[int, int] = field(default_factory=dict)
-    vector_targets: list[tuple[int, int]] = field(default_factory=list)  # (sequence number, hash of the data file)
+    targets: list[tuple[int, int]] = field(default_factory=list)  # of vectors and file-scoped ones: number, path hash
 
 
 @dataclass(slots=True)
@@ -127,8 +127,13 @@ def summarize(
 
 
 def path_hash(path: str) -> int:
-    """64 bits that stand for a file's path, the same in every process."""
-    return int.from_bytes(hashlib.blake2b(path.encode(), digest_size=8).digest(), "little")
+    """64 bits that stand for a file's path, the same in every process.
+
+    Two cheap checksums instead of a cryptographic hash, because every data file of a table with deletes is hashed.
+    Paths end in random names, so the chance that a lost file's checksums are those of another is nil.
+    """
+    data = path.encode()
+    return zlib.crc32(data) | zlib.adler32(data) << 32
 
 
 def _data_projection(measure: Measure) -> Projection:
@@ -208,13 +213,16 @@ def _summarize_deletes(manifest: Manifest, data: bytes, measure: Measure) -> Sum
             row.vectors += 1
             # Many vectors share one Puffin file: its size is not theirs.
             row.bytes += size if content_size is None else content_size
-            row.vector_targets.append((sequence, path_hash(referenced or "")))
+            row.targets.append((sequence, path_hash(referenced or "")))
             continue
         row.position_files += 1
         row.bytes += size
-        row.position_sequences[sequence] = row.position_sequences.get(sequence, 0) + 1
-        if referenced_file(referenced, lower, upper) is not None:
+        target = referenced_file(referenced, lower, upper)
+        if target is None:
+            row.position_sequences[sequence] = row.position_sequences.get(sequence, 0) + 1
+        else:
             row.file_scoped_files += 1
+            row.targets.append((sequence, path_hash(target)))
     return summary
 
 

@@ -18,7 +18,7 @@ from airflow_iceberg_compaction.health.assessment import assess
 from airflow_iceberg_compaction.health.avro import AvroFile
 from airflow_iceberg_compaction.health.cache import ManifestCache
 from airflow_iceberg_compaction.health.details import read_details
-from airflow_iceberg_compaction.health.model import NAN, PartitionHealth, TableHealth
+from airflow_iceberg_compaction.health.model import NAN, PartitionField, PartitionHealth, TableHealth
 from airflow_iceberg_compaction.policy.model import TablePolicy, Thresholds
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def test_deletes_whose_data_is_gone(
         f"CREATE TABLE lake.{name} (id BIGINT, p STRING) USING iceberg PARTITIONED BY (p) TBLPROPERTIES ("
         f"'format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"
     )
-    spark.sql(f"INSERT INTO lake.{name} SELECT id, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
-    spark.sql(f"DELETE FROM lake.{name} WHERE id < 10")
+    spark.sql(f"INSERT INTO lake.{name} SELECT id, CHAR(97 + id % 3) FROM range(100)")
+    spark.sql(f"DELETE FROM lake.{name} WHERE id < 10 AND p < 'c'")
     spark.sql(f"INSERT INTO lake.{name} SELECT id, 'a' FROM range(100)")
     table = iceberg.load(name)
     delete = table.newDelete()
@@ -80,7 +80,8 @@ def test_deletes_whose_data_is_gone(
     delete.commit()
     health = judged(catalog, name)
     assert len(old) == 2
-    assert sum(partition.dangling_delete_files for partition in health.partitions) == 2
+    dangling = sum(partition.dangling_delete_files for partition in health.partitions)
+    assert dangling == (2 if version == 2 else 0)  # a commit takes the vectors of the files it removes along
     compare(spark, iceberg, catalog, name, health)
 
 
@@ -143,6 +144,12 @@ def compare(spark: SparkSession, iceberg: Iceberg, catalog: Catalog, name: str, 
     scan = table.newScan().planFiles() if table.currentSnapshot() is not None else None
     tasks = [] if scan is None else list(iterate(scan))
     assert attached == {str(task.file().location()): task.deletes().size() for task in tasks}, name
+    dangling = sum(partition.dangling_delete_files for partition in health.partitions)
+    referenced = {str(delete.location()) for task in tasks for delete in iterate(task.deletes())}
+    if health.format_version == 2 and not any(partition.equality_delete_files for partition in health.partitions):
+        # What no scan refers to is dangling: Iceberg 1.12's own definition. Statistics may rule out equality deletes,
+        # and deletion vectors other position deletes, which stage 1 does not look at.
+        assert dangling == sum(partition.delete_files for partition in health.partitions) - len(referenced), name
 
 
 def numbers_of(partition: PartitionHealth) -> dict[str, Any]:
@@ -212,9 +219,14 @@ def add_delete(numbers: dict[str, Any], file: Row) -> None:
     numbers["equality_delete_rows" if file.content == 2 else "position_delete_rows"] += file.record_count
     numbers["delete_bytes"] += file.content_size_in_bytes if is_vector else file.file_size_in_bytes
     if kind == "position_delete_files":
-        low, high = ((bounds or {}).get(PATH_COLUMN) for bounds in (file.lower_bounds, file.upper_bounds))
-        scoped = file.referenced_data_file is not None or (low is not None and low == high)
-        numbers["file_scoped_position_delete_files"] += scoped
+        numbers["file_scoped_position_delete_files"] += target_of(file) is not None
+
+
+def target_of(file: Row) -> str | None:
+    if file.referenced_data_file is not None:
+        return str(file.referenced_data_file)
+    low, high = ((bounds or {}).get(PATH_COLUMN) for bounds in (file.lower_bounds, file.upper_bounds))
+    return bytes(low).decode() if low is not None and low == high else None
 
 
 def is_dangling(entry: Row, key: Key, oldest: dict[Key, int], health: TableHealth, live_paths: set[str]) -> bool:
@@ -225,15 +237,31 @@ def is_dangling(entry: Row, key: Key, oldest: dict[Key, int], health: TableHealt
         return True
     if file.content == 2:
         return bool(entry.sequence_number <= oldest[key])
-    gone = file.file_format == "PUFFIN" and file.referenced_data_file not in live_paths
+    target = target_of(file)
+    gone = target is not None and target not in live_paths
     return bool(gone or entry.sequence_number < oldest[key])
 
 
 def key_of(file: Row, health: TableHealth) -> Key:
-    """The metadata tables put the fields of all specs into one struct; ours has those of the file's own."""
+    """The metadata tables put the fields of all specs into one struct; ours has those of the file's own.
+
+    A field that has another name in a newer spec is the same field, and goes by that name.
+    """
     fields = health.spec(file.spec_id).fields
     values = {} if not hasattr(file, "partition") else file.partition.asDict()
-    return file.spec_id, tuple(raw(values[field.name]) if field.name in values else None for field in fields)
+    return file.spec_id, tuple(raw(values[newest_name(field, health, values)]) for field in fields)
+
+
+def newest_name(field: PartitionField, health: TableHealth, values: dict[str, Any]) -> str:
+    if field.name in values:
+        return field.name
+    same = [
+        other.name
+        for spec in health.specs
+        for other in spec.fields
+        if (other.source_name, other.transform) == (field.source_name, field.transform) and other.name in values
+    ]
+    return same[-1]
 
 
 def raw(value: Any) -> Any:

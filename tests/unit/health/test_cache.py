@@ -31,11 +31,18 @@ def judged(table: Table, cache: ManifestCache | None, small: int = 500) -> Table
 def growing_table(tmp_path: Path) -> TableMaker:
     """Two snapshots: the second adds one manifest to the two of the first."""
     maker = TableMaker(tmp_path, SCHEMA, BY_REGION)
-    first = [maker.manifest([File(("eu",)), File((None,), size=3)]) for _ in range(2)]
+    first = [
+        maker.manifest([File(("eu",)), File((None,), size=3)]),
+        maker.manifest([position_delete(("eu",))], deletes=True),
+    ]
     maker.snapshot(*first, snapshot_id=1)
-    deletes = maker.manifest([position_delete(("eu",))], deletes=True, sequence=2, snapshot=2)
-    maker.snapshot(*first, deletes, snapshot_id=2)
+    more = maker.manifest([File(("eu",)), File((None,), size=3)], sequence=2, snapshot=2)
+    maker.snapshot(*first, more, snapshot_id=2)
     return maker
+
+
+def at_first_snapshot(maker: TableMaker) -> Table:
+    return maker.table(refs={"main": {"snapshot-id": 1, "type": "branch"}}, current_snapshot_id=1)
 
 
 def test_a_judged_snapshot_is_not_read_again(tmp_path: Path) -> None:
@@ -51,10 +58,24 @@ def test_a_judged_snapshot_is_not_read_again(tmp_path: Path) -> None:
 def test_a_new_snapshot_reads_only_its_new_manifests(tmp_path: Path) -> None:
     cache = ManifestCache(tmp_path / "cache.db")
     maker = growing_table(tmp_path)
-    judged(maker.table(refs={"main": {"snapshot-id": 1, "type": "branch"}}, current_snapshot_id=1), cache)
+    judged(at_first_snapshot(maker), cache)
     health = judged(maker.table(), cache)
     assert (health.manifests_read, health.manifests_cached) == (1, 2)
     assert health.partitions == judged(maker.table(), None).partitions
+
+
+def test_the_first_delete_of_a_table_has_data_manifests_read_for_the_paths_in_them(tmp_path: Path) -> None:
+    cache = ManifestCache(tmp_path / "cache.db")
+    maker = TableMaker(tmp_path, SCHEMA, BY_REGION)
+    file = File(("eu",))
+    data = maker.manifest([file])
+    deletes = [position_delete(("eu",), target=path) for path in (file.path, "gone")]
+    maker.snapshot(data, snapshot_id=1)
+    maker.snapshot(data, maker.manifest(deletes, deletes=True, sequence=2, snapshot=2), snapshot_id=2)
+    judged(at_first_snapshot(maker), cache)
+    health = judged(maker.table(), cache)
+    assert (health.manifests_read, health.manifests_cached) == (2, 0)
+    assert [partition.dangling_delete_files for partition in health.partitions] == [1]
 
 
 def test_other_thresholds_are_another_question(tmp_path: Path) -> None:

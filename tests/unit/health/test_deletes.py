@@ -122,6 +122,13 @@ def test_a_deletion_vector_whose_file_is_gone_is_dangling(tmp_path: Path) -> Non
     assert found[("us",)].dangling_delete_files == 0
 
 
+def test_a_file_scoped_delete_whose_file_is_gone_is_dangling_although_older_data_is_there(tmp_path: Path) -> None:
+    file = File(("eu",))
+    deletes = [position_delete(("eu",), target=path) for path in (file.path, "gone.parquet", "gone.parquet")]
+    [partition] = judged(made(tmp_path, [file], deletes)).partitions
+    assert (partition.applied_delete_files, partition.dangling_delete_files) == (1, 2)
+
+
 def test_a_delete_in_a_partition_without_data_is_dangling_and_seen(tmp_path: Path) -> None:
     partitions = {p.partition: p for p in judged(made(tmp_path, [], [position_delete(("eu",))])).partitions}
     assert (partitions[("eu",)].data_files, partitions[("eu",)].dangling_delete_files) == (0, 1)
