@@ -40,3 +40,30 @@ def stats() -> Any:
 def task_state(context: Any) -> Any | None:
     """The store that outlives tries of a task, None before Airflow 3.3."""
     return context.get("task_state_store")
+
+
+def no_failures() -> tuple[type[Exception], ...]:
+    """Exceptions by which a task ends or pauses without having failed."""
+    try:
+        from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
+    except ImportError:
+        from airflow.exceptions import AirflowRescheduleException, AirflowSkipException  # type: ignore[no-redef,assignment]
+    return AirflowSkipException, AirflowRescheduleException
+
+
+def cron_timetable(cron: str, timezone: str) -> Any:
+    """A timetable that runs at the times of ``cron``, without data intervals."""
+    try:
+        from airflow.sdk import CronTriggerTimetable
+    except ImportError:
+        from airflow.timetables.trigger import CronTriggerTimetable  # type: ignore[assignment]
+    return CronTriggerTimetable(cron, timezone=timezone)
+
+
+def assets_or_time(timetable: Any, assets: Any) -> Any:
+    """A timetable that runs at the times of ``timetable`` and whenever ``assets`` changed."""
+    try:
+        from airflow.sdk import AssetOrTimeSchedule
+    except ImportError:
+        from airflow.timetables.assets import AssetOrTimeSchedule  # type: ignore[assignment]
+    return AssetOrTimeSchedule(timetable=timetable, assets=assets)

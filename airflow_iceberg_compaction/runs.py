@@ -44,7 +44,7 @@ def documents_uri(policy: Policy) -> str:
     """The policy's ``documents``, else the deployment's setting, else a folder under AIRFLOW_HOME."""
     if policy.documents:
         return policy.documents
-    from airflow.sdk import conf
+    from airflow.providers.common.compat.sdk import conf
 
     configured: str | None = conf.get(CONFIG_SECTION, "documents", fallback=None)
     if configured:
@@ -75,11 +75,11 @@ def sibling(task_id: str, name: str) -> str:
 @contextmanager
 def failure_told(context: Context) -> Iterator[None]:
     """Leave the reason of a failure in an XCom for the report: a failed task leaves nothing else behind."""
-    from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
+    from airflow_iceberg_compaction._compat import no_failures
 
     try:
         yield
-    except (AirflowSkipException, AirflowRescheduleException):
+    except no_failures():
         raise
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0][:500]

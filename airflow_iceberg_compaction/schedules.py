@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable
+from airflow.sdk import Asset, AssetAny, AssetWatcher
 
+from airflow_iceberg_compaction._compat import assets_or_time, cron_timetable
 from airflow_iceberg_compaction.assets import table_uri
 from airflow_iceberg_compaction.exceptions import MaintenanceConfigurationError
 
@@ -22,14 +23,14 @@ def dag_schedule(policy: Policy, table: TablePolicy) -> Any:
     if schedule.timetable:
         module, _, name = schedule.timetable.rpartition(".")
         return getattr(importlib.import_module(module), name)()
-    timetable = CronTriggerTimetable(schedule.cron, timezone=schedule.timezone) if schedule.cron else None
+    timetable = cron_timetable(schedule.cron, schedule.timezone) if schedule.cron else None
     assets: list[Asset] = [Asset(uri) for uri in schedule.assets]
     if schedule.on_commit:
         assets = [watched_asset(policy, table.name)]
     if not assets:
         return timetable
     condition = AssetAny(*assets)
-    return condition if timetable is None else AssetOrTimeSchedule(timetable=timetable, assets=condition)
+    return condition if timetable is None else assets_or_time(timetable, condition)
 
 
 def watched_asset(policy: Policy, table: str, *, poll_interval: float = 60.0) -> Asset:

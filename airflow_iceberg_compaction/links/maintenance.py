@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow.sdk import BaseOperatorLink, conf
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseOperatorLink
 
 from airflow_iceberg_compaction.runs import CONFIG_SECTION, REPORT_TASK_ID, sibling
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException, AirflowSkipException
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
 from airflow_iceberg_compaction import metrics, runs, store
 from airflow_iceberg_compaction._compat import task_state

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
-from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, conf
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_iceberg_compaction import metrics, runs, store
 from airflow_iceberg_compaction.documents import SECTIONS

@@ -26,3 +26,12 @@ if "ICEBERG_COMPACTION_TEST_HOME" not in os.environ:
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }
     atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+
+
+def serialised(dag: object) -> dict[str, object]:
+    """A Dag as the Dag processor stores it; Airflow 3.1 has another name for the class."""
+    from airflow.serialization import serialized_objects
+
+    kind = getattr(serialized_objects, "DagSerialization", None) or serialized_objects.SerializedDAG
+    found: dict[str, object] = kind.to_dict(dag)
+    return found

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk import DAG
-from airflow.serialization.serialized_objects import DagSerialization
+from airflow_environment import serialised
 
 import airflow_iceberg_compaction
 
@@ -23,7 +23,7 @@ def test_an_example_parses_and_serialises_without_any_connection(path, monkeypat
     dags = [value for value in vars(module).values() if isinstance(value, DAG)]
     assert dags
     for dag in dags:
-        DagSerialization.to_dict(dag)
+        serialised(dag)
 
 
 def test_the_repositorys_dag_file_is_a_handful_of_lines():

@@ -8,9 +8,10 @@ import textwrap
 from datetime import timedelta
 
 import pytest
-from airflow.sdk import DAG, AssetOrTimeSchedule, TriggerRule
-from airflow.serialization.serialized_objects import DagSerialization
+from airflow.sdk import DAG, TriggerRule
+from airflow_environment import serialised
 
+from airflow_iceberg_compaction._compat import retry_arguments
 from airflow_iceberg_compaction.factory import build_dag, build_dags, iceberg_maintenance
 from airflow_iceberg_compaction.plan.parameters import RunParameters
 from airflow_iceberg_compaction.policy.errors import PolicyError
@@ -67,18 +68,19 @@ def test_what_the_policy_says_about_running_reaches_the_tasks(write_policy):
     assert dag.owner == "data-platform"
     rewrite = dag.get_task("rewrite_data_files")
     assert (rewrite.pool, rewrite.retries, rewrite.execution_timeout) == ("spark", 4, timedelta(hours=2))
-    assert rewrite.retry_policy is not None
+    if retry_arguments():  # Airflow 3.3 or newer
+        assert rewrite.retry_policy is not None
     assert dag.get_task("assess").pool == "default_pool"
 
 
 def test_two_parses_serialise_to_the_same_bytes(write_policy):
     path = write_policy("tables: [{name: shop.events, schedule: {cron: '@daily', on_commit: true}}]")
 
-    def serialised():
+    def parse():
         (dag,) = build_dags(path).values()
-        return json.dumps(DagSerialization.to_dict(dag), sort_keys=True, default=str)
+        return json.dumps(serialised(dag), sort_keys=True, default=str)
 
-    assert serialised() == serialised()
+    assert parse() == parse()
 
 
 def test_another_folder_changes_nothing_of_a_dag(tmp_path):
@@ -88,7 +90,7 @@ def test_another_folder_changes_nothing_of_a_dag(tmp_path):
         path.parent.mkdir()
         path.write_text(HEADER + "tables: [{name: shop.events}]")
         (dag,) = build_dags(path).values()
-        texts.append(json.dumps(DagSerialization.to_dict(dag), sort_keys=True, default=str))
+        texts.append(json.dumps(serialised(dag), sort_keys=True, default=str))
     assert texts[0] == texts[1]
 
 
@@ -199,8 +201,6 @@ def test_every_kind_of_schedule_becomes_a_timetable(write_policy, schedule, time
     path = write_policy(f"tables: [{{name: shop.events, schedule: {schedule}}}]")
     (dag,) = build_dags(path).values()
     assert type(dag.timetable).__name__ == timetable
-    if timetable == "AssetOrTimeSchedule":
-        assert isinstance(dag.timetable, AssetOrTimeSchedule)
 
 
 def test_a_commit_schedule_watches_the_table_and_not_its_maintenance(write_policy):

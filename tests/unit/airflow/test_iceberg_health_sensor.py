@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
 
 from airflow_iceberg_compaction.exceptions import MaintenanceConfigurationError
 from airflow_iceberg_compaction.policy.model import Policy, Rewrite, TablePolicy, Thresholds

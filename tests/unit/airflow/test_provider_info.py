@@ -9,7 +9,8 @@ from pathlib import Path
 import airflow
 import jsonschema
 import pytest
-from airflow.sdk import BaseHook, BaseNotifier, BaseOperator, BaseOperatorLink, conf
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseHook, BaseNotifier, BaseOperator, BaseOperatorLink
 from airflow.triggers.base import BaseTrigger
 
 import airflow_iceberg_compaction
