@@ -264,6 +264,32 @@ def test_files_of_a_former_spec_are_rewritten_with_the_partitions_their_filter_r
     assert sum(row.output_files for row in plan.rewrite.partitions) == batch.output_files == 2
 
 
+def test_former_files_are_grouped_with_the_partition_of_nulls_as_iceberg_does() -> None:
+    unpartitioned = Spec(spec_id=0, fields=())
+    parts = [
+        partition((), files(60)),
+        partition((None,), files(60), spec_id=1),
+        partition((7,), files(60), spec_id=1),
+    ]
+    plan = Example(parts, specs=(unpartitioned, BY_HOUR)).plan(policy(rewrite={"old_specs": True}))
+    (batch,) = plan.rewrite.batches
+    assert (batch.partitions, batch.groups, batch.output_files) == (3, 2, 3)
+
+
+def test_former_partitions_that_reach_the_same_current_ones_share_a_commit() -> None:
+    apart = [partition((day,), files(100)) for day in (1, 2)]
+    by_hour = Example([*apart, partition((25,), files(100), spec_id=1)], specs=(BY_DAY, BY_HOUR))
+    assert len(by_hour.plan(policy(rewrite={"old_specs": True})).rewrite.batches) == 2
+    by_name = Example([*apart, partition(("x",), files(100), spec_id=2)], specs=(BY_DAY, BY_NAME))
+    (batch,) = by_name.plan(policy(rewrite={"old_specs": True})).rewrite.batches
+    assert batch.partitions == 3
+
+
+def test_a_small_file_limit_at_the_target_falls_back_to_icebergs_ratio() -> None:
+    plan = Example([sick(1)]).plan(policy(thresholds={"small_file_size": 100 * MB}))
+    assert plan.rewrite.batches[0].options["min-file-size-bytes"] == str(75 * MB)
+
+
 def test_a_former_spec_waits_when_its_filter_reaches_a_hot_partition() -> None:
     old = partition((1,), files(100))
     hot = partition((25,), files(*[10] * 6), spec_id=1, newest_file_ms=NOW_MS)

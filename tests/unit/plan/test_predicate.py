@@ -219,3 +219,10 @@ def test_the_year_before_1970_pulls_in_its_neighbour_of_another_spec_as_iceberg_
     }
     assert index.selected(plain_range) == {(0, (-1,)), (0, (0,))}
     assert index.selected(partitions_filter(days, [(-1,)])) == {(0, (-1,))}
+
+
+def test_null_lies_below_every_bound_and_nan_above_as_in_java() -> None:
+    numbers = spec(field("identity", "double"))
+    index = PartitionIndex([numbers], [(0, (value,)) for value in (None, -1.0, 1.0, NAN)])
+    assert index.selected({"type": "lt", "term": "c", "value": 0.0}) == {(0, (None,)), (0, (-1.0,))}
+    assert index.selected({"type": "gt-eq", "term": "c", "value": 0.0}) == {(0, (1.0,)), (0, (NAN,))}

@@ -100,7 +100,19 @@ def test_max_files_cuts_the_plan_in_its_order() -> None:
 
 @pytest.mark.parametrize(
     ("input_bytes", "files"),
-    [(1, 1), (999, 1), (1000, 1), (1099, 1), (1100, 2), (1750, 2), (1751, 2), (10_100, 10), (10_751, 11), (12_000, 12)],
+    [
+        (1, 1),
+        (999, 1),
+        (1000, 1),
+        (1099, 1),
+        (1100, 2),
+        (1750, 2),
+        (1751, 2),
+        (10_100, 10),
+        (10_750, 10),
+        (10_751, 11),
+        (12_000, 12),
+    ],
 )
 def test_a_small_remainder_is_spread_over_the_other_files(input_bytes: int, files: int) -> None:
     assert expected_output_files(input_bytes, OPTIONS) == files

@@ -96,6 +96,8 @@ def test_leftovers_of_version_2_are_turned_into_vectors_in_version_3() -> None:
     part = partition((1,), files(100, 100), position_delete_files=2, delete_bytes=2000)
     assert Example([part], format_version=3).plan().delete_files.rewrite_position_deletes
     assert not Example([part], format_version=2).plan().delete_files.rewrite_position_deletes
+    single = partition((1,), files(100, 100), position_delete_files=1, delete_bytes=2000)
+    assert not Example([single], format_version=3).plan().delete_files.rewrite_position_deletes
 
 
 def test_switched_off_delete_files_are_counted_and_left() -> None:
