@@ -94,11 +94,13 @@ class AvroFile:
             yield count, block
             position = end + SYNC_SIZE
 
-    def records(self, wanted: Wanted, *, checked: bool = True) -> Iterator[list[Record]]:
+    def records(
+        self, wanted: Wanted, *, checked: bool = True, own_snapshot: int = 0, own_sequence: int = 0
+    ) -> Iterator[list[Record]]:
         """The wanted fields of every record, one list per block, or `ManifestError`.
 
-        Unchecked reading is a third faster and, on a damaged file, may crash the process instead of raising: only for
-        a process that may crash.
+        ``own_snapshot`` and ``own_sequence`` are what live entries inherit. Unchecked reading is a third faster and, on
+        a damaged file, may crash the process instead of raising: only for a process that may crash.
         """
         try:
             decode = compile_decoder(self.schema_text, wanted, checked)
@@ -108,7 +110,7 @@ class AvroFile:
             decoder = new_decoder(block + PADDING)
             records: list[Record] = []
             try:
-                decode(decoder, count, len(block), records.append)
+                decode(decoder, count, len(block), records.append, own_snapshot, own_sequence)
             except (EOFError, ValueError, ArithmeticError, MemoryError, struct.error) as error:
                 raise ManifestError(self.path, f"a record does not match the file's schema ({error})") from error
             if decoder.tell() != len(block):

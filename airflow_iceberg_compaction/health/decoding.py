@@ -31,12 +31,28 @@ class Decoder(Protocol):
     def read(self, n: int) -> bytes: ...
     def read_int(self) -> int: ...
     def read_ints(self, count: int) -> Any: ...
+    def read_bytes(self) -> bytes: ...
     def skip(self, n: int) -> None: ...
     def skip_bytes(self) -> None: ...
     def read_int_bytes_dict(self, count: int, dest: dict[int, bytes]) -> None: ...
 
 
-Decode = Callable[[Decoder, int, int, Callable[[Record], None]], None]
+# (decoder, number of records, bytes of the block, what to do with a record, inherited snapshot and sequence number)
+Decode = Callable[[Decoder, int, int, Callable[[Record], None], int, int], None]
+
+
+@dataclass(frozen=True)
+class LiveEntries:
+    """How manifest entries tell that they are live, by field id, and which numbers they inherit when they have none.
+
+    Only an ADDED entry may inherit its sequence number, unless the number is 0, that of all files of format 1.
+    """
+
+    status: int
+    snapshot: int
+    sequence: int
+    added: int = 1
+    deleted: int = 2
 
 
 @dataclass(frozen=True)
@@ -51,6 +67,8 @@ class Wanted:
     fields: tuple[int, ...]
     kinds: tuple[tuple[int, str], ...]  # number, string, record or array
     required: frozenset[int]
+    live: LiveEntries | None = None  # leave out records that are not
+    raw: frozenset[int] = frozenset()  # strings to leave as bytes
     enter: frozenset[int] = frozenset()
     keys: tuple[tuple[int, frozenset[int]], ...] = ()
     defaults: tuple[tuple[int, int], ...] = ()
@@ -63,6 +81,7 @@ def compile_decoder(schema_text: str, wanted: Wanted, checked: bool) -> Decode:
     generator.write(json.loads(schema_text))
     scope: dict[str, Any] = {
         "past_end": _past_end,
+        "no_sequence": _no_sequence,
         "double": struct.Struct("<d").unpack,
         "single": struct.Struct("<f").unpack,
         "not_a_number": NAN,
@@ -71,6 +90,10 @@ def compile_decoder(schema_text: str, wanted: Wanted, checked: bool) -> Decode:
     }
     exec("\n".join(generator.lines), scope)
     return scope["decode"]  # type: ignore[no-any-return]
+
+
+def _no_sequence() -> None:
+    raise ValueError("an entry that is not new has no sequence number")
 
 
 def _past_end() -> None:
@@ -100,11 +123,12 @@ class _Generator:
         self.counter = 0
 
     def write(self, schema: dict[str, Any]) -> None:
-        self.emit(0, "def decode(decoder, count, size, add):")
+        self.emit(0, "def decode(decoder, count, size, add, own_snapshot, own_sequence):")
         self.emit(1, "read_int = decoder.read_int; read_ints = decoder.read_ints; read = decoder.read")
         self.emit(1, "skip = decoder.skip; tell = decoder.tell")
         if not self.checked:
             self.emit(1, "skip_bytes = decoder.skip_bytes; read_pairs = decoder.read_int_bytes_dict")
+            self.emit(1, "read_bytes = decoder.read_bytes")
         self.emit(1, "for _ in range(count):")
         found: set[int] = set()
         self.record(schema, 2, found)
@@ -117,7 +141,15 @@ class _Generator:
         ]
         if missing:
             self.lines.insert(1, "    " + "; ".join(missing))
-        self.emit(2, "add((" + "".join(f"f{field}, " for field in self.wanted.fields) + "))")
+        indent = 2
+        if (live := self.wanted.live) is not None:
+            self.emit(2, f"if f{live.status} != {live.deleted}:")
+            self.emit(3, f"if f{live.snapshot} is None: f{live.snapshot} = own_snapshot")
+            self.emit(3, f"if f{live.sequence} is None:")
+            self.emit(4, f"if f{live.status} != {live.added} and own_sequence: no_sequence()")
+            self.emit(4, f"f{live.sequence} = own_sequence")
+            indent = 3
+        self.emit(indent, "add((" + "".join(f"f{field}, " for field in self.wanted.fields) + "))")
 
     def record(self, schema: Any, indent: int, found: set[int]) -> None:
         for field in self.define(schema)["fields"]:
@@ -186,7 +218,7 @@ class _Generator:
             self.emit(indent, f"{target} = {unpack}(read({size}))[0]")
             self.emit(indent, f"if {target} != {target}: {target} = not_a_number")
         elif kind in ("string", "bytes", "fixed"):
-            self.read_blob(schema, kind, logical, indent, target)
+            self.read_blob(schema, kind, logical, indent, target, field_id in self.wanted.raw)
         elif kind == "record":
             parts = [self.variable() for _ in schema["fields"]]
             for part, field in zip(parts, schema["fields"], strict=True):
@@ -197,9 +229,11 @@ class _Generator:
         else:
             raise ValueError(f"a field of type {kind!r}")
 
-    def read_blob(self, schema: Any, kind: str, logical: str | None, indent: int, target: str) -> None:
+    def read_blob(self, schema: Any, kind: str, logical: str | None, indent: int, target: str, raw: bool) -> None:
         if kind == "fixed":
             self.emit(indent, f"{target} = read({int(schema['size'])})")
+        elif not self.checked:
+            self.emit(indent, f"{target} = read_bytes()")
         else:
             length = self.variable()
             self.emit(indent, f"{length} = read_int()")
@@ -209,7 +243,7 @@ class _Generator:
             self.emit(indent, f"{target} = decimal({target}, {int(schema.get('scale', 0))})")
         elif logical == "uuid" and kind == "fixed":
             self.emit(indent, f"{target} = uuid({target})")
-        elif kind == "string":
+        elif kind == "string" and not raw:
             self.emit(indent, f"{target} = {target}.decode('utf-8')")
 
     def read_array(self, schema: Any, indent: int, target: str, field_id: int) -> None:
@@ -295,7 +329,8 @@ class _Generator:
         count = self.variable()
         self.emit(indent, f"{count} = read_int()")
         self.emit(indent, f"while {count}:")
-        self.emit(indent + 1, f"if not -size <= {count} <= size: past_end()")
+        if self.checked:
+            self.emit(indent + 1, f"if not -size <= {count} <= size: past_end()")
         self.emit(indent + 1, f"if {count} < 0:")
         self.emit(indent + 2, f"{count} = read_int()")
         self.emit(indent + 2, f"if not 0 <= {count} <= size: past_end()")

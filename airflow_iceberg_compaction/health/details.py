@@ -125,7 +125,7 @@ def _entries(
     spec_fields = partition_field_ids(table.metadata)
     for manifest, data in overlapped(lambda manifest: fetch(table.io, manifest.path), manifests):
         for entries in live_entries(manifest, data, projection, spec_fields[manifest.spec_id]):
-            for _, sequence, partition, *fields in entries:
+            for _, _, sequence, partition, *fields in entries:
                 key = (manifest.spec_id, partition)
                 if wanted is None or key in wanted:
                     yield key, sequence, *fields

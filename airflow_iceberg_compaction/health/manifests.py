@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_iceberg_compaction.health.avro import AvroFile
-from airflow_iceberg_compaction.health.decoding import Wanted
+from airflow_iceberg_compaction.health.decoding import LiveEntries, Wanted
 from airflow_iceberg_compaction.health.errors import ManifestError, StoreError
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ class Projection:
 
     fields: tuple[int, ...]
     bound_columns: frozenset[int] | None = frozenset()  # whose lower and upper bounds; None: of every column
+    raw_paths: bool = False  # leave file paths as bytes
 
     def wanted(self) -> Wanted:
         fields = (STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, *self.fields)
@@ -133,6 +134,8 @@ class Projection:
             if self.bound_columns is None
             else tuple((f, self.bound_columns) for f in (LOWER_BOUNDS, UPPER_BOUNDS)),
             defaults=((CONTENT, DATA),),
+            live=LiveEntries(STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, ADDED, DELETED),
+            raw=frozenset({FILE_PATH}) if self.raw_paths else frozenset(),
         )
 
 
@@ -144,7 +147,7 @@ def live_entries(
     *,
     checked: bool = True,
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """(adding snapshot, data sequence number, projected fields ...) of every live entry, some at a time.
+    """(status, adding snapshot, data sequence number, projected fields ...) of live entries, a block at a time.
 
     Both numbers are inherited from the manifest list where the entry leaves them out, as the specification asks. The
     first projected field must be the partition; its values come in the order of ``spec_field_ids``. Raises
@@ -152,27 +155,28 @@ def live_entries(
     """
     file = AvroFile.parse(manifest.path, data)
     order = _partition_order(file, spec_field_ids)
-    own_snapshot, own_sequence = manifest.snapshot_id, manifest.sequence_number
     live = 0
-    for block in file.records(projection.wanted(), checked=checked):
-        entries: list[tuple[Any, ...]] = []
-        for status, snapshot, sequence, *fields in block:
-            if status == DELETED:
-                continue
-            if sequence is None:
-                if status != ADDED and own_sequence != 0:
-                    raise ManifestError(manifest.path, "an entry that is not new has no sequence number")
-                sequence = own_sequence
-            if order is not None:
-                fields[0] = tuple([None if position is None else fields[0][position] for position in order])
-            entries.append((own_snapshot if snapshot is None else snapshot, sequence, *fields))
-        live += len(entries)
-        yield entries
+    for block in file.records(
+        projection.wanted(),
+        checked=checked,
+        own_snapshot=manifest.snapshot_id,
+        own_sequence=manifest.sequence_number,
+    ):
+        live += len(block)
+        if order is not None:
+            block = [_reordered(entry, order) for entry in block]
+        yield block
     # A file that was cut off between two blocks is a valid Avro file; only the manifest list knows better.
     if manifest.live_files is not None and live < manifest.live_files:
         raise ManifestError(
             manifest.path, f"it has {live} live entries where the manifest list promises {manifest.live_files}"
         )
+
+
+def _reordered(entry: tuple[Any, ...], order: tuple[int | None, ...]) -> tuple[Any, ...]:
+    status, snapshot, sequence, values, *rest = entry
+    ordered = tuple([None if position is None else values[position] for position in order])
+    return (status, snapshot, sequence, ordered, *rest)
 
 
 def _partition_order(file: AvroFile, spec_field_ids: tuple[int, ...]) -> tuple[int | None, ...] | None:

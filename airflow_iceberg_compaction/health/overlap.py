@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from airflow_iceberg_compaction.health.manifests import Manifest
 
-THREADS = 8  # object stores answer in tens of milliseconds, so requests should wait side by side
-MAX_BYTES_IN_FLIGHT = 32 * 1024 * 1024
+MAX_THREADS = 8  # object stores answer in tens of milliseconds, so requests should wait side by side
+MAX_BYTES_IN_FLIGHT = 24 * 1024 * 1024
 
 T = TypeVar("T")
 
@@ -22,7 +22,10 @@ def overlapped(work: Callable[[Manifest], T], manifests: Sequence[Manifest]) -> 
     """
     if not manifests:
         return
-    with ThreadPoolExecutor(min(THREADS, len(manifests)), thread_name_prefix="manifest") as threads:
+    # No more threads than can have work: each keeps memory of the largest manifest it ever held.
+    largest = max(manifest.length for manifest in manifests)
+    count = min(MAX_THREADS, len(manifests), max(2, MAX_BYTES_IN_FLIGHT // max(1, largest)))
+    with ThreadPoolExecutor(count, thread_name_prefix="manifest") as threads:
         remaining = deque(manifests)
         started: deque[tuple[Manifest, Future[T]]] = deque()
         bytes_in_flight = 0

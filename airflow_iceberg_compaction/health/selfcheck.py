@@ -10,6 +10,7 @@ import ctypes
 import io
 import logging
 import threading
+from dataclasses import replace
 from typing import Any
 
 from airflow_iceberg_compaction.health.avro import SYNC_SIZE, AvroFile, read_varint
@@ -44,7 +45,7 @@ def compare(path: str, data: bytes) -> int:
     except Exception as error:
         log.debug("PyIceberg cannot read %s, so it is no reference: %s", path, error)
         return 0
-    wanted = Projection((PARTITION, FILE_PATH, RECORD_COUNT, FILE_SIZE)).wanted()
+    wanted = replace(Projection((PARTITION, FILE_PATH, RECORD_COUNT, FILE_SIZE)).wanted(), live=None)
     ours = [
         (status, snapshot, sequence, tuple(map(_comparable, partition)), *rest)
         for block in AvroFile.parse(path, beginning).records(wanted)

@@ -120,20 +120,19 @@ def summarize(
     ):
         _count_files(summary, entries, measure, times)
         if measure.with_paths:
-            summary.path_hashes.extend([path_hash(entry[5]) for entry in entries])
+            summary.path_hashes.extend([path_hash(entry[6]) for entry in entries])
         if measure.order_column is not None:
             _add_ranges(summary, entries, measure)
     return summary
 
 
-def path_hash(path: str) -> int:
+def path_hash(path: bytes) -> int:
     """64 bits that stand for a file's path, the same in every process.
 
     Two cheap checksums instead of a cryptographic hash, because every data file of a table with deletes is hashed.
     Paths end in random names, so the chance that a lost file's checksums are those of another is nil.
     """
-    data = path.encode()
-    return zlib.crc32(data) | zlib.adler32(data) << 32
+    return zlib.crc32(path) | zlib.adler32(path) << 32
 
 
 def _data_projection(measure: Measure) -> Projection:
@@ -141,8 +140,8 @@ def _data_projection(measure: Measure) -> Projection:
     if measure.with_paths:
         fields += (FILE_PATH,)
     if measure.order_column is None:
-        return Projection(fields)
-    return Projection((*fields, LOWER_BOUNDS, UPPER_BOUNDS), frozenset({measure.order_column}))
+        return Projection(fields, raw_paths=True)
+    return Projection((*fields, LOWER_BOUNDS, UPPER_BOUNDS), frozenset({measure.order_column}), raw_paths=True)
 
 
 def _count_files(
@@ -152,7 +151,7 @@ def _count_files(
     rows = summary.data
     small_below, oversized_above = measure.small_below_bytes, measure.oversized_above_bytes
     unknown = (UNKNOWN, UNKNOWN)
-    for snapshot, sequence, partition, records, size, *_ in entries:
+    for _, snapshot, sequence, partition, records, size, *_ in entries:
         row = rows.get(partition)
         if row is None:
             row = rows[partition] = DataRow()
@@ -181,7 +180,7 @@ def _add_ranges(summary: Summary, entries: list[tuple[Any, ...]], measure: Measu
 
     column, kind = measure.order_column, primitive_type(measure.order_type)
     for entry in entries:
-        row = summary.data[entry[2]]
+        row = summary.data[entry[3]]
         low, high = ((bounds or {}).get(column) for bounds in entry[-2:])
         if row.ranges is None:
             row.ranges = Ranges()
@@ -200,7 +199,7 @@ def _summarize_deletes(manifest: Manifest, data: bytes, measure: Measure) -> Sum
     projection = Projection(fields, frozenset({PATH_COLUMN}))
     blocks = live_entries(manifest, data, projection, measure.spec_fields[manifest.spec_id])
     for entry in (entry for block in blocks for entry in block):
-        _, sequence, partition, records, size, content, file_format, lower, upper, referenced, content_size = entry
+        _, _, sequence, partition, records, size, content, file_format, lower, upper, referenced, content_size = entry
         row = summary.deletes.setdefault(partition, DeleteRow())
         if content == EQUALITY_DELETES:
             row.equality_files += 1
@@ -213,7 +212,7 @@ def _summarize_deletes(manifest: Manifest, data: bytes, measure: Measure) -> Sum
             row.vectors += 1
             # Many vectors share one Puffin file: its size is not theirs.
             row.bytes += size if content_size is None else content_size
-            row.targets.append((sequence, path_hash(referenced or "")))
+            row.targets.append((sequence, path_hash((referenced or "").encode())))
             continue
         row.position_files += 1
         row.bytes += size
@@ -222,7 +221,7 @@ def _summarize_deletes(manifest: Manifest, data: bytes, measure: Measure) -> Sum
             row.position_sequences[sequence] = row.position_sequences.get(sequence, 0) + 1
         else:
             row.file_scoped_files += 1
-            row.targets.append((sequence, path_hash(target)))
+            row.targets.append((sequence, path_hash(target.encode())))
     return summary
 
 
