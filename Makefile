@@ -31,6 +31,12 @@ test: setup lint ## lint, types, import contracts and all tests
 test-plan: setup ## compare the plan with Iceberg's own planner on 2,000 random tables (about half an hour)
 	PLAN_TABLES=2000 $(BIN)/python -m pytest tests/integration/plan/test_against_iceberg_planner.py
 
+.PHONY: test-floor
+test-floor: ## tests of the Airflow side on the oldest supported Airflow, in .venv-airflow31
+	@test -x .venv-airflow31/bin/python || $(PYTHON) -m venv .venv-airflow31
+	.venv-airflow31/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,slack,dev]' 'apache-airflow>=3.1,<3.2'
+	.venv-airflow31/bin/python -m pytest -p no:cacheprovider tests/unit/airflow tests/integration/airflow
+
 .PHONY: lint
 lint: setup ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -101,9 +102,14 @@ class Deployment:
 
     def run(self, dag_id: str, conf: dict[str, Any] | None = None) -> Run:
         """One run in this process, through the real scheduler rules and the real task runner."""
-        from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+        try:
+            from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+        except ImportError:  # before Airflow 3.2
+            from airflow.models.dagbag import DagBag, sync_bag_to_db
 
-        bag = DagBag(str(self.dags / f"{self.name}.py"), bundle_path=self.dags, bundle_name="dags-folder")
+        wanted = {"bundle_path": self.dags, "bundle_name": "dags-folder"}
+        known = inspect.signature(DagBag.__init__).parameters
+        bag = DagBag(str(self.dags / f"{self.name}.py"), **{k: v for k, v in wanted.items() if k in known})
         assert bag.import_errors == {}
         sync_bag_to_db(bag, "dags-folder", None)
         run = bag.dags[dag_id].test(run_conf=conf)
