@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from airflow_iceberg_compaction.health.cache import ManifestCache
     from airflow_iceberg_compaction.policy.model import Policy
 
 CONFIG_SECTION = "iceberg_compaction"
@@ -49,8 +50,19 @@ def documents_uri(policy: Policy) -> str:
     configured: str | None = conf.get(CONFIG_SECTION, "documents", fallback=None)
     if configured:
         return configured
-    home = os.environ.get("AIRFLOW_HOME", "~/airflow")
-    return str(Path(home).expanduser() / "iceberg-compaction")
+    return str(_home_folder())
+
+
+def manifest_cache(policy: Policy) -> ManifestCache:
+    """Summaries of manifests this machine has read: beside local documents, else in a folder under AIRFLOW_HOME."""
+    from airflow_iceberg_compaction.health.cache import ManifestCache
+
+    folder = store.local_path(documents_uri(policy)) or _home_folder()
+    return ManifestCache(folder / "manifests.db")
+
+
+def _home_folder() -> Path:
+    return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser() / "iceberg-compaction"
 
 
 def run_folder(policy: Policy, context: Context) -> str:

@@ -159,7 +159,7 @@ class IcebergReportOperator(BaseOperator):
         from airflow_iceberg_compaction.maintenance import measure
 
         try:
-            return measure(config, self.table_policy, now_ms=now_ms)
+            return measure(config, self.table_policy, now_ms=now_ms, cache=runs.manifest_cache(self.policy))
         except Exception as error:
             self.log.warning("The table cannot be measured after the run: %s", config.redact(str(error)))
             return None

@@ -148,6 +148,7 @@ class IcebergHealthSensor(BaseSensorOperator):
                 parameters,
                 run_id=runs.run_name(context),
                 now_ms=int(time.time() * 1000),
+                cache=runs.manifest_cache(self.policy),
             )
         plan_uri = store.join(runs.run_folder(self.policy, context), "plan.json")
         store.write_text(plan_uri, plan.to_json(indent=2))

@@ -228,15 +228,18 @@ def test_a_killed_worker_leaves_a_run_that_its_next_try_completes(airflow):
 
 def submitting_processes(folder: Path) -> list[int]:
     """The task process that waits for a Spark application of this test, and its supervisor."""
-    lines = subprocess.run(
-        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    parents = {int(pid): int(parent) for pid, parent, _ in (line.split(None, 2) for line in lines[1:])}
-    for line in lines[1:]:
-        _, parent, arguments = line.split(None, 2)
-        if "org.apache.spark.deploy.SparkSubmit" in arguments and str(folder) in arguments and int(parent) != 1:
-            return [int(parent), parents[int(parent)]]
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            arguments = (process / "cmdline").read_bytes().decode(errors="replace")
+            if "org.apache.spark.deploy.SparkSubmit" in arguments and str(folder) in arguments:
+                task = parent_of(int(process.name))
+                return [task, parent_of(task)]
     return []
+
+
+def parent_of(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("PPid:")).split()[1])
 
 
 def test_secrets_of_the_connection_are_nowhere_to_be_read(airflow):
