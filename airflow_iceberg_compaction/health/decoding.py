@@ -128,7 +128,8 @@ class _Generator:
         self.emit(1, "skip = decoder.skip; tell = decoder.tell")
         if not self.checked:
             self.emit(1, "skip_bytes = decoder.skip_bytes; read_pairs = decoder.read_int_bytes_dict")
-            self.emit(1, "read_bytes = decoder.read_bytes")
+            # One dictionary that is filled over and over, and never read, grows only once.
+            self.emit(1, "read_bytes = decoder.read_bytes; unused = {}")
         self.emit(1, "for _ in range(count):")
         found: set[int] = set()
         self.record(schema, 2, found)
@@ -339,7 +340,7 @@ class _Generator:
         if kinds and all(kind in ("int", "long") for kind in kinds):
             self.emit(indent + 2, f"read_ints({count} * {len(kinds)})")
         elif kinds == ["int", "bytes"] and not self.checked:
-            self.emit(indent + 2, f"read_pairs({count}, {{}})")
+            self.emit(indent + 2, f"read_pairs({count}, unused)")
         else:
             self.emit(indent + 2, f"for _ in range({count}):")
             self.emit(indent + 3, "pass")
