@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -180,3 +182,29 @@ def test_a_parameter_of_the_wrong_type_is_refused_by_name_at_the_trigger(deploym
     deployment.write_table()
     with pytest.raises(Exception, match="max_files"):
         deployment.run(deployment.write_dag(), {"max_files": "many"})
+
+
+def test_a_waiting_sensor_sleeps_in_the_triggerer_until_a_writer_leaves_work(deployment):
+    deployment.write_table(files=1)
+    deployment.write_dag("orphan_files: {mode: off}")
+    (deployment.dags / f"{deployment.name}.py").write_text(f"""
+from pathlib import Path
+from airflow.sdk import DAG
+from airflow_iceberg_compaction import IcebergHealthSensor, load_policy
+policy = load_policy(Path(__file__).with_name("{deployment.name}.yaml"))
+with DAG(dag_id="waiting_{deployment.name}", schedule=None) as dag:
+    IcebergHealthSensor(task_id="assess", policy=policy, table="shop.events", on_healthy="wait", deferrable=True,
+                        poke_interval=0.1, timeout=300)
+""")
+
+    def write_after_the_first_look() -> None:
+        while not list(deployment.folder.glob("documents/**/plan.json")):
+            time.sleep(0.02)
+        deployment.write_table()
+
+    writer = threading.Thread(target=write_after_the_first_look, daemon=True)
+    writer.start()
+    run = deployment.run(f"waiting_{deployment.name}")
+    writer.join()
+    assert run.states == {"assess": "success"}
+    assert "rewrite" in run.xcoms["assess", "return_value"]["sections"]
