@@ -27,8 +27,8 @@ def plan_delete_files(
 ) -> DeleteFilesSection:
     """Delete files that no rewrite of data removes: dangling ones, and position deletes that could be fewer.
 
-    ``rewritten`` is what this run rewrites before it comes to delete files. Partitions of which every data file is
-    rewritten leave their v2 deletes dangling, so that both are done in one run.
+    ``rewritten`` is what this run rewrites before it comes to delete files. Deletes that name a rewritten file, and all v2
+    deletes of partitions that are rewritten as a whole, are left dangling by that, so that both are done in one run.
     """
     settings = policy.delete_files
     dangling = sum(p.dangling_delete_files for p in health.partitions)
@@ -83,11 +83,16 @@ class _AfterRewrite:
         self._head_adds_deletes = head is None or head.summary.get("added-delete-files", "0") != "0"
 
     def becoming_dangling(self, partition: PartitionHealth) -> int:
+        """Delete files that certainly apply to nothing afterwards. Vectors go with the rewrite itself."""
         work, prospect = self._work.get((partition.spec_id, partition.partition), (None, None))
-        if work is None or prospect is None or work.input_files < partition.data_files:
+        if work is None or prospect is None:
             return 0
+        file_scoped = partition.file_scoped_position_delete_files
+        if work.input_files < partition.data_files:
+            files = (file for group in prospect.groups for file in group.files)
+            return min(file_scoped, sum(file.file_scoped_delete_rows > 0 for file in files))
         younger = not prospect.options.use_starting_sequence_number or not self._head_adds_deletes
-        applied = partition.equality_delete_files + (partition.position_delete_files if younger else 0)
+        applied = partition.equality_delete_files + (partition.position_delete_files if younger else file_scoped)
         return max(0, applied - partition.dangling_delete_files)
 
     def excess_position_deletes(self, partition: PartitionHealth) -> int:
@@ -100,11 +105,9 @@ class _AfterRewrite:
             return 0
         if self._version >= 3:
             return count
-        if self.becoming_dangling(partition):
-            return 0
         work, _ = self._work.get((partition.spec_id, partition.partition), (None, None))
         data_files = partition.data_files - (0 if work is None else work.input_files - work.output_files)
-        return max(0, count - max(1, data_files))
+        return max(0, count - self.becoming_dangling(partition) - max(1, data_files))
 
 
 def _delete_target(health: TableHealth) -> int:

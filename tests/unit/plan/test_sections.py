@@ -71,6 +71,14 @@ def test_a_partition_that_is_rewritten_in_part_keeps_its_deletes() -> None:
     assert not plan.delete_files.remove_dangling
 
 
+def test_deletes_that_name_a_rewritten_file_are_removed_in_the_same_run() -> None:
+    found = files(100, deletes=1, deleted_rows=5) + files(100)
+    facts = {"position_delete_files": 1, "file_scoped_position_delete_files": 1, "applied_delete_files": 1}
+    plan = Example([partition((1,), found, **facts)]).plan(policy(thresholds={"delete_ratio": 0.1}))
+    assert plan.rewrite.input_files == 1
+    assert plan.delete_files.remove_dangling
+
+
 def test_position_deletes_are_compacted_when_they_outnumber_their_data_files() -> None:
     crowded = partition((1,), files(100, 100), position_delete_files=12, delete_bytes=12_000)
     section = Example([crowded]).plan(policy(delete_files={"min_position_delete_files": 10})).delete_files
