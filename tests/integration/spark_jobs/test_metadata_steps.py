@@ -21,18 +21,22 @@ def snapshot_ids(on_lake, table: str) -> list[int]:
     return [row[0] for row in on_lake.sql(f"SELECT snapshot_id FROM lake.{table}.snapshots ORDER BY committed_at")]
 
 
-def test_only_the_predicted_snapshots_are_expired(on_lake) -> None:
+def test_snapshots_go_by_the_cut_off_of_the_plan_and_never_beyond_it(on_lake) -> None:
     table = on_lake.create()
     on_lake.fill(table, files=5)
     ids = snapshot_ids(on_lake, table)
-    before = on_lake.rows(table)
+    cut_off = now_ms()
     plan = on_lake.plan(
-        table, expire=ExpireSection(older_than_ms=now_ms(), retain_last=1, snapshots=tuple(ids[:2]), reason="test")
+        table, expire=ExpireSection(older_than_ms=cut_off, retain_last=3, snapshots=tuple(ids[:2]), reason="test")
     )
+    on_lake.fill(table, files=2, start=1000)  # two commits after the plan, such as those of its own rewrite
+    new = snapshot_ids(on_lake, table)[5:]
+    before = on_lake.rows(table)
     code, result = on_lake.run(plan, sections=["expire"])
     assert code == 0
-    assert snapshot_ids(on_lake, table) == ids[2:]
-    assert on_lake.step(result, "expire").numbers["snapshots_expired"] == 2
+    # The two newcomers count among the three to retain, so two more than planned were pushed out.
+    assert snapshot_ids(on_lake, table) == [ids[4], *new]
+    assert on_lake.step(result, "expire").numbers["snapshots_expired"] == 4
     assert on_lake.rows(table) == before
 
 

@@ -5,6 +5,9 @@ import os
 
 import pytest
 
+from spark_jobs.checksum import Checksum
+from spark_jobs.probe import Measured, compare
+
 pytestmark = pytest.mark.spark
 
 EVERY_TYPE = """
@@ -252,6 +255,13 @@ def test_a_probe_that_answers_the_same_is_a_law_and_a_measure(on_lake) -> None:
     step = compact(on_lake, table, rewrite={"probe": f"SELECT sum(price), count(*) FROM lake.{table}"})
     assert step.numbers["probe"]["equal"] is True
     assert {"before_ms", "after_ms"} <= step.numbers["probe"].keys()
+
+
+def test_a_probe_whose_answer_others_changed_proves_nothing_and_breaks_nothing() -> None:
+    before, after = (Measured(Checksum(rows, "x"), 5) for rows in (10, 11))
+    assert compare(before, after, others_wrote=True)[0].verdict == "not_checked"
+    assert compare(before, after, others_wrote=False)[0].verdict == "violated"
+    assert compare(before, before, others_wrote=True)[0].verdict == "held"
 
 
 def test_a_probe_that_cannot_run_is_refused_before_anything_changes(on_lake) -> None:
