@@ -80,11 +80,11 @@ class IcebergHealthSensor(BaseSensorOperator):
         done, plan = self._judge(context)
         return PokeReturnValue(is_done=done, xcom_value=_summary(plan) if done else None)
 
-    def execute_complete(self, context: Context, event: dict[str, Any], deadline: float) -> Any:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """The head has changed or time has passed; whether that is work, the manifests tell."""
         self.log.info("%s is looked at again: %s", self.table, event)
         with runs.failure_told(context):
-            return self._poke_or_defer(context, deadline)
+            return self._poke_or_defer(context, deadline=event["deadline"])
 
     def _poke_or_defer(self, context: Context, deadline: float) -> Any:
         """Judge once before deferring: a table that needs work never visits the triggerer."""
@@ -109,10 +109,10 @@ class IcebergHealthSensor(BaseSensorOperator):
                 judged_snapshot_id=plan.snapshot_id,
                 min_small_files=self.table_policy.thresholds.min_small_files,
                 recheck_at=time.time() + RECHECK_AFTER.total_seconds(),
+                deadline=deadline,
                 poll_interval=self.poke_interval,
             ),
             method_name="execute_complete",
-            kwargs={"deadline": deadline},
             timeout=timedelta(seconds=remaining),
         )
 

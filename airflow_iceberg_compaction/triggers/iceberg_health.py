@@ -23,6 +23,7 @@ class IcebergHealthTrigger(BaseTrigger):
     :param judged_snapshot_id: The snapshot found healthy; the trigger is silent while it is the head.
     :param min_small_files: Fewest small files that make a partition sick.
     :param recheck_at: Time (seconds since 1970) at which to fire anyway: snapshots grow old without any commit.
+    :param deadline: When the sensor gives up, in seconds since 1970; handed back with the event.
     :param poll_interval: Seconds between polls.
     :param max_failures: Polls in a row that may fail before the trigger does: a dead catalog is never healthy.
     """
@@ -34,6 +35,7 @@ class IcebergHealthTrigger(BaseTrigger):
         judged_snapshot_id: int | None,
         min_small_files: int,
         recheck_at: float,
+        deadline: float,
         poll_interval: float = 60.0,
         max_failures: int = 5,
     ) -> None:
@@ -42,11 +44,20 @@ class IcebergHealthTrigger(BaseTrigger):
         self.judged_snapshot_id = judged_snapshot_id
         self.min_small_files = min_small_files
         self.recheck_at = recheck_at
+        self.deadline = deadline
         self.poll_interval = poll_interval
         self.max_failures = max_failures
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        names = ("probe", "judged_snapshot_id", "min_small_files", "recheck_at", "poll_interval", "max_failures")
+        names = (
+            "probe",
+            "judged_snapshot_id",
+            "min_small_files",
+            "recheck_at",
+            "deadline",
+            "poll_interval",
+            "max_failures",
+        )
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -66,10 +77,10 @@ class IcebergHealthTrigger(BaseTrigger):
                 if head is not None and head.snapshot_id != self.judged_snapshot_id:
                     summary = head.summary.additional_properties if head.summary else {}
                     if may_need_work(summary, self.min_small_files):
-                        yield TriggerEvent({"status": "changed", "snapshot_id": head.snapshot_id})  # type: ignore[no-untyped-call]
+                        yield TriggerEvent({"status": "changed", "deadline": self.deadline})  # type: ignore[no-untyped-call]
                         return
                 if time.time() >= self.recheck_at:
-                    yield TriggerEvent({"status": "recheck"})  # type: ignore[no-untyped-call]
+                    yield TriggerEvent({"status": "recheck", "deadline": self.deadline})  # type: ignore[no-untyped-call]
                     return
             await asyncio.sleep(self.poll_interval)
 

@@ -91,7 +91,7 @@ def test_waiting_defers_only_after_looking_once_and_wakes_for_the_next_head(poli
     assert deferred.value.timeout.total_seconds() <= 12 * 3600
     append(table, 5)
     resume = getattr(sensor, deferred.value.method_name)
-    summary = resume(context, event={"status": "changed"}, **deferred.value.kwargs)
+    summary = resume(context, event={"status": "changed", "deadline": deferred.value.trigger.deadline})
     assert "rewrite" in summary["sections"]
 
 
@@ -100,10 +100,10 @@ def test_a_head_that_is_still_healthy_is_waited_on_until_the_same_deadline(polic
     sensor = a_sensor(policy, on_healthy="wait", deferrable=True)
     deadline = time.time() + 100
     with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute_complete(context, event={"status": "recheck"}, deadline=deadline)
-    assert deferred.value.kwargs["deadline"] == deadline
+        sensor.execute_complete(context, event={"status": "recheck", "deadline": deadline})
+    assert deferred.value.trigger.deadline == deadline
     with pytest.raises(AirflowSensorTimeout):
-        sensor.execute_complete(context, event={"status": "recheck"}, deadline=time.time() - 1)
+        sensor.execute_complete(context, event={"status": "recheck", "deadline": time.time() - 1})
 
 
 def test_a_sick_table_never_visits_the_triggerer(policy, table, context):

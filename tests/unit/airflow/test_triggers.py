@@ -45,14 +45,15 @@ async def first_event(trigger, seconds=10.0):
 
 
 def a_health_trigger(probe, **changes):
-    arguments = {"judged_snapshot_id": None, "min_small_files": 3, "recheck_at": NEVER, "poll_interval": 0.02}
+    arguments = {"judged_snapshot_id": None, "min_small_files": 3, "recheck_at": NEVER, "deadline": NEVER}
+    arguments |= {"poll_interval": 0.02}
     return IcebergHealthTrigger(probe=probe, **{**arguments, **changes})
 
 
 def test_a_new_head_with_enough_files_wakes_the_sensor(table, probe):
     append(table, 3)
     event = asyncio.run(first_event(a_health_trigger(probe)))
-    assert event == {"status": "changed", "snapshot_id": table.current_snapshot().snapshot_id}
+    assert event == {"status": "changed", "deadline": NEVER}
 
 
 def test_the_snapshot_that_was_judged_is_passed_over_in_silence(table, probe):
@@ -67,7 +68,10 @@ def test_a_head_that_cannot_hold_a_sick_partition_wakes_nobody(table, probe):
 
 
 def test_work_that_falls_due_by_the_clock_is_looked_for_in_time(table, probe):
-    assert asyncio.run(first_event(a_health_trigger(probe, recheck_at=time.time() - 1))) == {"status": "recheck"}
+    assert asyncio.run(first_event(a_health_trigger(probe, recheck_at=time.time() - 1))) == {
+        "status": "recheck",
+        "deadline": NEVER,
+    }
 
 
 def test_a_catalog_that_stays_dead_fails_the_trigger(probe):
