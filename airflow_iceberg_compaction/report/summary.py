@@ -144,7 +144,9 @@ def _outcome(plan: Plan, sections: Sequence[SectionReport], certificate: Certifi
     worked = [section.section for section in sections if section.outcome == "succeeded"]
     if worked:
         return "succeeded", ", ".join(worked)
-    return "nothing_to_do", "dry run" if plan.dry_run else plan.reason or "the table is healthy"
+    if plan.dry_run:
+        return "nothing_to_do", "dry run"
+    return "nothing_to_do", "the table is healthy" if plan.outcome == "healthy" else plan.reason
 
 
 def _stats(plan: Plan, steps: Sequence[StepResult], after: TableNumbers | None) -> Stats:
