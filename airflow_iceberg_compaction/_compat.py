@@ -47,7 +47,7 @@ def no_failures() -> tuple[type[Exception], ...]:
     try:
         from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
     except ImportError:
-        from airflow.exceptions import AirflowRescheduleException, AirflowSkipException  # type: ignore[no-redef,assignment]
+        from airflow.exceptions import AirflowRescheduleException, AirflowSkipException  # type: ignore[no-redef]
     return AirflowSkipException, AirflowRescheduleException
 
 

@@ -189,6 +189,7 @@ class Plan(Document):
     manifests: ManifestsSection = field(default_factory=ManifestsSection)
     expire: ExpireSection = field(default_factory=ExpireSection)
     orphans: OrphansSection = field(default_factory=OrphansSection)
+    write_properties: dict[str, str] = field(default_factory=dict)  # table properties that differ from the policy's
     cost: Cost = field(default_factory=Cost)
 
     def has_work(self, section: Section) -> bool:
@@ -384,7 +385,7 @@ def _decode(kind: Any, value: object, path: str) -> object:
 def _decode_dataclass(kind: type[Document], value: object, path: str) -> Document:
     if not isinstance(value, dict):
         raise DocumentError(f"{path} is {value!r}, expected an object")
-    hints, required = _fields_of(kind)
+    hints, required = _fields_of(typing.cast("typing.Hashable", kind))
     unknown = value.keys() - hints.keys()
     if unknown:
         raise DocumentError(f"{path} has unknown fields {', '.join(sorted(map(str, unknown)))}")

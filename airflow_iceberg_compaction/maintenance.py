@@ -63,7 +63,17 @@ def assess_and_plan(
     if plan.orphans.due:
         others = _other_locations(config, catalog, table)
         plan = dataclasses.replace(plan, orphans=dataclasses.replace(plan.orphans, other_locations=others))
-    return health, plan
+    wanted = {key: value for key, value in table.write_properties.items() if loaded.properties.get(key) != value}
+    return health, dataclasses.replace(plan, write_properties=wanted)
+
+
+def set_write_properties(config: CatalogConfig, plan: Plan) -> None:
+    """Set the table properties of the plan, so that writers make better files from now on. A metadata commit, no Spark."""
+    if not plan.write_properties or plan.dry_run:
+        return
+    with config.load_table(plan.table).transaction() as transaction:
+        transaction.set_properties(plan.write_properties)
+    log.info("Set on %s: %s", plan.table, ", ".join(f"{key}={value}" for key, value in plan.write_properties.items()))
 
 
 def measure(

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.cli import common
+from airflow_iceberg_compaction.cli.parameters import add_parameter_arguments, run_parameters
 
 if TYPE_CHECKING:
     import argparse
@@ -24,48 +25,35 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="namespace.name; every enabled table when left out")
-    parser.add_argument("--force", action="store_true", help="rewrite selected partitions even if they are healthy")
+    add_parameter_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="stop after the plan")
-    parser.add_argument("--partition-filter", metavar="FILTER", help="only these, e.g. \"event_date = '2025-01-16'\"")
-    parser.add_argument("--strategy", choices=("binpack", "sort", "zorder"))
-    parser.add_argument("--target-file-size-mb", type=int, metavar="MB")
-    parser.add_argument("--max-files", type=int, metavar="N", help="rewrite at most this many files")
-    parser.add_argument("--no-expire-snapshots", action="store_true", help="leave old snapshots alone")
-    parser.add_argument("--snapshot-retention-hours", type=int, metavar="H")
     parser.add_argument("--verbose", action="store_true", help="show everything Spark prints")
     common.add_policy_argument(parser)
     common.add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from airflow_iceberg_compaction.plan.parameters import RunParameters
+    from airflow_iceberg_compaction.catalog import TableNotFoundError
     from airflow_iceberg_compaction.report.console import render_report
 
     policy = common.load(args)
     config = common.find_catalog(policy)
-    given = {
-        "force": args.force or None,
-        "dry_run": args.dry_run or None,
-        "partition_filter": args.partition_filter,
-        "strategy": args.strategy,
-        "target_file_size_mb": args.target_file_size_mb,
-        "max_files": args.max_files,
-        "expire_snapshots": False if args.no_expire_snapshots else None,
-        "snapshot_retention_hours": args.snapshot_retention_hours,
-    }
-    try:
-        parameters = RunParameters.from_mapping({key: value for key, value in given.items() if value is not None})
-    except ValueError as error:
-        raise common.UsageError(str(error)) from error
-    outcomes = []
+    parameters = run_parameters(args, dry_run=args.dry_run)
+    code = 0
     for table in common.find_tables(policy, args.tables):
-        report = maintain(config, policy, table, parameters, verbose=args.verbose)
-        outcomes.append(report.outcome)
+        try:
+            report = maintain(config, policy, table, parameters, verbose=args.verbose)
+        except TableNotFoundError as error:  # one that is not there must not keep the others from being maintained
+            common.stderr().print(f"iceberg-compaction: {error}", markup=False, soft_wrap=True)
+            code = 2
+            continue
+        if report.outcome in ("failed", "refused", "conflicted"):
+            code = code or 1
         if args.json:
             print(report.to_json())
         else:
             common.stdout().print(render_report(report))
-    return 1 if any(outcome in ("failed", "refused", "conflicted") for outcome in outcomes) else 0
+    return code
 
 
 def maintain(
@@ -83,6 +71,7 @@ def maintain(
         config, policy, table, parameters, run_id=run_id, now_ms=_now_ms(), cache=cache
     )
     store.write_text(store.join(folder, "plan.json"), plan.to_json(indent=2))
+    maintenance.set_write_properties(config, plan)
     sections = [section for section in SECTIONS if plan.has_work(section)]
     results: list[RunResult] = []
     failures: dict[Section, str] = {}

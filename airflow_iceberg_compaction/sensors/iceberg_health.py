@@ -128,9 +128,9 @@ class IcebergHealthSensor(BaseSensorOperator):
         return has_work, plan
 
     def assess(self, context: Context) -> Plan:
-        """Read the table's metadata, write the plan document and push where it is."""
+        """Read the table's metadata, write the plan document, push where it is, and set the policy's write properties."""
         from airflow_iceberg_compaction.hooks.iceberg_maintenance import resolve_catalog
-        from airflow_iceberg_compaction.maintenance import assess_and_plan
+        from airflow_iceberg_compaction.maintenance import assess_and_plan, set_write_properties
         from airflow_iceberg_compaction.plan.parameters import RunParameters
 
         values = dict(context["params"] if self.parameters is None else self.parameters)
@@ -141,8 +141,9 @@ class IcebergHealthSensor(BaseSensorOperator):
         except ValueError as error:
             raise MaintenanceConfigurationError(f"run parameters: {error}") from error
         with metrics.span("assess", catalog=self.policy.catalog.name, table=self.table):
+            catalog = resolve_catalog(self.policy)
             _, plan = assess_and_plan(
-                resolve_catalog(self.policy),
+                catalog,
                 self.policy,
                 self.table_policy,
                 parameters,
@@ -154,6 +155,7 @@ class IcebergHealthSensor(BaseSensorOperator):
         store.write_text(plan_uri, plan.to_json(indent=2))
         context["ti"].xcom_push(key=runs.PLAN_URI, value=plan_uri)
         context["ti"].xcom_push(key=runs.HEALTH, value=_summary(plan))
+        set_write_properties(catalog, plan)
         metrics.record_health(plan)
         self.log.info("%s: %s; plan written to %s", self.table, plan.reason or plan.outcome, plan_uri)
         return plan

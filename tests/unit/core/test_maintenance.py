@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from airflow_iceberg_compaction.catalog import CatalogConfig
+    from airflow_iceberg_compaction.documents import Plan
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
@@ -36,3 +37,26 @@ def test_a_due_sweep_knows_where_other_tables_lie(
     assert f"{namespace}/neighbour" in found
     assert f"{namespace}/mine" not in found
     assert (f"{elsewhere}/far" in found) is (mode == "delete")
+
+
+def test_write_properties_are_set_once_and_never_in_a_dry_run(
+    lake: CatalogConfig, catalog: Catalog, namespace: str
+) -> None:
+    name = f"{namespace}.t"
+    catalog.create_table(name, ROWS.schema, properties={"write.parquet.compression-codec": "zstd"}).append(ROWS)
+    table = TablePolicy(
+        name=name,
+        write_properties={"write.target-file-size-bytes": "256MB", "write.parquet.compression-codec": "zstd"},
+    )
+    policy = Policy(path="p.yaml", catalog=CatalogPolicy(name="lake"), tables=(table,), history=None)
+
+    def plan(**parameters: bool) -> Plan:
+        chosen = RunParameters.from_mapping(parameters)
+        return maintenance.assess_and_plan(lake, policy, table, chosen, run_id="r", now_ms=1)[1]
+
+    assert plan().write_properties == {"write.target-file-size-bytes": "256000000"}
+    maintenance.set_write_properties(lake, plan(dry_run=True))
+    assert "write.target-file-size-bytes" not in catalog.load_table(name).properties
+    maintenance.set_write_properties(lake, plan())
+    assert catalog.load_table(name).properties["write.target-file-size-bytes"] == "256000000"
+    assert plan().write_properties == {}
