@@ -30,8 +30,11 @@ def select_partitions(table: Table, health: TableHealth, text: str) -> frozenset
 
     try:
         expression = parse(text)
-    except Exception as error:  # pyparsing's own classes
-        raise SelectionError(text, f"cannot be parsed ({error}); write for example \"day = '2025-01-16'\"") from error
+    except Exception as error:  # pyparsing's own classes, whose text is the whole grammar
+        column = getattr(error, "column", 1)
+        raise SelectionError(
+            text, f"cannot be parsed from column {column} on; write for example \"day = '2025-01-16'\""
+        ) from error
     unjudged = {spec_id for spec_id, _ in health.unjudged}
     specs = {spec.spec_id: spec for spec in health.specs if spec.spec_id not in unjudged}
     _check_names(text, expression, tuple(specs.values()))
