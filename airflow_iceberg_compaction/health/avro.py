@@ -12,12 +12,17 @@ from typing import Any
 from airflow_iceberg_compaction.health.decoding import Decoder, Record, Wanted, compile_decoder
 from airflow_iceberg_compaction.health.errors import ManifestError
 
-_zlib: Any
-try:
-    # ISA-L inflates about twice as fast as zlib and is what the extra `fast` installs.
-    from isal import isal_zlib as _zlib
-except ImportError:
-    _zlib = zlib
+
+def _fastest_zlib() -> Any:
+    """ISA-L inflates about twice as fast as zlib and is what the extra `fast` installs."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return zlib
+    return isal_zlib
+
+
+_zlib = _fastest_zlib()
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
