@@ -94,11 +94,14 @@ class SummaryReader:
         return overlapped(self._summarize, manifests)
 
     def _summarize(self, manifest: Manifest) -> Summary:
-        data = fetch(self._io, manifest.path)
-        check_once(manifest.path, data)
+        def checked_fetch() -> bytes:
+            data = fetch(self._io, manifest.path)
+            check_once(manifest.path, data)
+            return data
+
         if self._workers is not None:
-            return self._workers.summarize(manifest, data)
-        return summarize(manifest, data, self._measure, self._log)
+            return self._workers.summarize(manifest, checked_fetch)
+        return summarize(manifest, checked_fetch(), self._measure, self._log)
 
 
 def _cores() -> int:

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO
@@ -41,18 +41,22 @@ class WorkerPool:
         for _ in range(size):
             self._idle.put(None)  # started on first use
 
-    def summarize(self, manifest: Manifest, data: bytes) -> Summary:
-        """Like `summary.summarize`. A worker that dies is replaced by counting here, with every check on."""
+    def summarize(self, manifest: Manifest, fetch: Callable[[], bytes]) -> Summary:
+        """Like `summary.summarize`. A worker that dies is replaced by counting here, with every check on.
+
+        ``fetch`` gets the manifest's bytes, again if need be, so that nobody holds them while a worker counts.
+        """
+        data = [fetch()]
         worker = self._idle.get()
         try:
             if worker is None:
                 worker = self._start()
-            reply = worker.ask(manifest, data)
+            reply = worker.ask(manifest, data.pop())
         except OSError:
             if worker is not None:
                 worker.stop()
             worker = None
-            return summarize(manifest, data, self._measure, self._log)
+            return summarize(manifest, fetch(), self._measure, self._log)
         finally:
             self._idle.put(worker)
         if reply[:1] == b"E":
@@ -85,6 +89,7 @@ class _Worker:
     def ask(self, manifest: Manifest, data: bytes) -> bytes:
         self._send(json.dumps(_plain(manifest)).encode())
         self._send(data)
+        del data
         if self._process.stdin is not None:
             self._process.stdin.flush()
         reply = None if self._process.stdout is None else _receive(self._process.stdout)

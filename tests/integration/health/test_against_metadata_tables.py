@@ -59,15 +59,16 @@ def test_every_partition_of_random_tables(
     assert seen.keys() >= {"v2", "v3", "position", "file_scoped", "equality", "vectors", "specs"}, seen
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("version", "granularity", "left"), [(2, "partition", 2), (2, "file", 0), (3, "file", 0)])
 def test_deletes_whose_data_is_gone(
-    version: int, iceberg: Iceberg, spark: SparkSession, catalog: Catalog, namespace: str
+    version: int, granularity: str, left: int, iceberg: Iceberg, spark: SparkSession, catalog: Catalog, namespace: str
 ) -> None:
     """Deletes may stay behind when their data goes: scans do not show them, we must."""
     name = f"{namespace}.dangling"
     spark.sql(
         f"CREATE TABLE lake.{name} (id BIGINT, p STRING) USING iceberg PARTITIONED BY (p) TBLPROPERTIES ("
-        f"'format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"
+        f"'format-version' = '{version}', 'write.delete.mode' = 'merge-on-read', "
+        f"'write.delete.granularity' = '{granularity}')"
     )
     spark.sql(f"INSERT INTO lake.{name} SELECT id, CHAR(97 + id % 3) FROM range(100)")
     spark.sql(f"DELETE FROM lake.{name} WHERE id < 10 AND p < 'c'")
@@ -76,12 +77,12 @@ def test_deletes_whose_data_is_gone(
     delete = table.newDelete()
     old = [task.file() for task in iterate(table.newScan().planFiles()) if not task.deletes().isEmpty()]
     for file in old:
-        delete.deleteFile(file.location())  # by path, which leaves the deletes of the file alone
+        delete.deleteFile(file.location())
     delete.commit()
     health = judged(catalog, name)
     assert len(old) == 2
-    dangling = sum(partition.dangling_delete_files for partition in health.partitions)
-    assert dangling == (2 if version == 2 else 0)  # a commit takes the vectors of the files it removes along
+    # A commit takes the deletes that name the removed files along, and leaves those of their partitions.
+    assert sum(partition.dangling_delete_files for partition in health.partitions) == left
     compare(spark, iceberg, catalog, name, health)
 
 

@@ -161,10 +161,10 @@ def test_a_worker_that_dies_is_made_up_for(tmp_path: Path) -> None:
     pool = WorkerPool(1, MEASURE, {})
     try:
         expected = summarize(manifest, data, MEASURE, {})
-        assert pool.summarize(manifest, data) == expected
+        assert pool.summarize(manifest, lambda: data) == expected
         os.kill(pool._all[0]._process.pid, signal.SIGKILL)
-        assert pool.summarize(manifest, data) == expected
-        assert pool.summarize(manifest, data) == expected
+        assert pool.summarize(manifest, lambda: data) == expected
+        assert pool.summarize(manifest, lambda: data) == expected
     finally:
         pool.close()
 
@@ -174,7 +174,7 @@ def test_a_worker_passes_damage_on_by_name(tmp_path: Path) -> None:
     pool = WorkerPool(1, MEASURE, {})
     try:
         with pytest.raises(ManifestError, match="not an Avro file"):
-            pool.summarize(as_manifest(written), b"nothing")
+            pool.summarize(as_manifest(written), lambda: b"nothing")
     finally:
         pool.close()
 
