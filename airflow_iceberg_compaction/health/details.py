@@ -123,7 +123,7 @@ def _entries(
 ) -> Iterator[tuple[Any, ...]]:
     """(key, sequence number, projected fields but the partition ...) of live entries in wanted partitions."""
     spec_fields = partition_field_ids(table.metadata)
-    for manifest, data in overlapped(lambda manifest: fetch(table.io, manifest.path), manifests):
+    for manifest, data in overlapped(lambda manifest: fetch(table.io, manifest.path, manifest.length), manifests):
         for entries in live_entries(manifest, data, projection, spec_fields[manifest.spec_id]):
             for _, _, sequence, partition, *fields in entries:
                 key = (manifest.spec_id, partition)

@@ -99,11 +99,18 @@ def _field_summary(values: tuple[Any, ...]) -> FieldSummary:
     return FieldSummary(values[0], None, *values[-2:])
 
 
-def fetch(io: FileIO, path: str) -> bytes:
-    """The bytes of a metadata file; `ManifestError` if there is none, `StoreError` if the store fails."""
+def fetch(io: FileIO, path: str, length: int | None = None) -> bytes:
+    """The bytes of a metadata file; `ManifestError` if there is none, `StoreError` if the store fails.
+
+    With the ``length`` to expect, the bytes are not copied from buffer to larger buffer.
+    """
     try:
         with io.new_input(path).open(seekable=False) as stream:
-            return stream.read()
+            if length is None:
+                return stream.read()
+            data = stream.read(length)
+            rest = stream.read()
+            return data + rest if rest else data
     except FileNotFoundError as error:
         raise ManifestError(path, "the file is missing") from error
     except Exception as error:  # every store has errors of its own

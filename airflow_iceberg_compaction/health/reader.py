@@ -95,7 +95,7 @@ class SummaryReader:
 
     def _summarize(self, manifest: Manifest) -> Summary:
         def checked_fetch() -> bytes:
-            data = fetch(self._io, manifest.path)
+            data = fetch(self._io, manifest.path, manifest.length)
             check_once(manifest.path, data)
             return data
 

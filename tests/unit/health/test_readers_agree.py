@@ -21,6 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
+from airflow_iceberg_compaction.health import manifests as manifests_module
 from airflow_iceberg_compaction.health import reader as reader_module
 from airflow_iceberg_compaction.health import selfcheck
 from airflow_iceberg_compaction.health.assessment import judge, measure_of
@@ -210,9 +211,9 @@ def test_manifests_are_fetched_side_by_side(tmp_path: Path, monkeypatch: pytest.
     together = threading.Barrier(4, timeout=30)
     real = reader_module.fetch
 
-    def fetch(io: Any, path: str) -> bytes:
+    def fetch(io: Any, path: str, length: int) -> bytes:
         together.wait()  # passes only if four of them wait at once
-        return real(io, path)
+        return real(io, path, length)
 
     monkeypatch.setattr(reader_module, "fetch", fetch)
     with SummaryReader(maker.io, MEASURE, {}, None, lambda *_: None) as reader:
@@ -232,3 +233,11 @@ def test_what_is_on_its_way_is_bounded(tmp_path: Path) -> None:
         assert on_its_way <= max(MAX_BYTES_IN_FLIGHT, length)
         done += length
     assert under_way == lengths
+
+
+@pytest.mark.parametrize("wrong", [-7, 0, 7])
+def test_a_length_that_is_wrong_in_the_list_does_no_harm(tmp_path: Path, wrong: int) -> None:
+    written = TableMaker(tmp_path, SCHEMA, SPEC).manifest([File(("eu", 1))])
+    assert manifests_module.fetch(PyArrowFileIO(), written.manifest_path, written.manifest_length + wrong) == content(
+        written
+    )
