@@ -13,6 +13,8 @@ from airflow_iceberg_compaction.policy.catalog_properties import (
     ALLOWED_PREFIXES,
     SECRET_KEY_REGEX,
     is_allowed,
+    is_hidden,
+    passwords_in,
 )
 
 if TYPE_CHECKING:
@@ -172,10 +174,9 @@ class CatalogConfig:
 
     def secrets(self) -> frozenset[str]:
         """Every value that must not be seen in a log, an argument list, a document or a page."""
-        found = {value for key, value in self.properties.items() if value and re.search(SECRET_KEY_REGEX, key)}
-        password = urlsplit(self.properties.get("uri", "")).password
-        if password:
-            found |= {password, unquote(password)}
+        found = {value for key, value in self.properties.items() if value and is_hidden(key)}
+        for value in self.properties.values():
+            found |= passwords_in(value)
         # OAuth writes client id and client secret as one value; the part after the colon is the secret.
         found |= {value.partition(":")[2] for value in found if ":" in value}
         return frozenset(secret for secret in found if len(secret) > 2)

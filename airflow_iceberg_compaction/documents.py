@@ -192,6 +192,11 @@ class Plan(Document):
     write_properties: dict[str, str] = field(default_factory=dict)  # table properties that differ from the policy's
     cost: Cost = field(default_factory=Cost)
 
+    @property
+    def plan_id(self) -> str:
+        """Stable over retries of a task, new whenever the table is assessed again: commits are stamped with it."""
+        return f"{self.run_id}@{self.created_at_ms}"
+
     def has_work(self, section: Section) -> bool:
         """Whether Spark has anything to do for ``section``."""
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from airflow_iceberg_compaction.documents import Report
 
 _LEARN_FROM = 10  # most recent rewrites that teach a table's throughput
+
+
+@dataclass(frozen=True)
+class Learned:
+    throughput: float | None = None  # bytes per second that recent rewrites of the table achieved
+    last_orphan_sweep_ms: int | None = None  # when its orphans were last looked for to the end
 
 
 class History:
@@ -33,10 +40,14 @@ class History:
         schema = _arrow_schema()
         namespace = self.identifier.rpartition(".")[0]
         self.catalog.create_namespace_if_not_exists(namespace)
-        table = self.catalog.create_table_if_not_exists(self.identifier, schema)
+        # Many Dags end at the same minute and append one row each.
+        retries = {"commit.retry.num-retries": "20", "commit.retry.max-wait-ms": "5000"}
+        table = self.catalog.create_table_if_not_exists(self.identifier, schema, properties=retries)
         table.append(pa.Table.from_pylist([_row(report)], schema=schema))
 
-    def rows(self, table: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
+    def rows(
+        self, table: str | None = None, limit: int | None = None, columns: tuple[str, ...] = ("*",)
+    ) -> list[dict[str, Any]]:
         """Runs of ``table`` (of all tables when None), newest first."""
         history = self._load()
         if history is None:
@@ -44,20 +55,22 @@ class History:
         from pyiceberg.expressions import AlwaysTrue, EqualTo
 
         row_filter = EqualTo(term="table_name", value=table) if table else AlwaysTrue()
-        found: list[dict[str, Any]] = history.scan(row_filter=row_filter).to_arrow().to_pylist()
+        found: list[dict[str, Any]] = (
+            history.scan(row_filter=row_filter, selected_fields=columns).to_arrow().to_pylist()
+        )
         found.sort(key=lambda row: row["finished_at"], reverse=True)
         return found[:limit]
 
-    def throughput(self, table: str) -> float | None:
-        """Bytes per second that recent rewrites of ``table`` achieved; None before there were any."""
-        rewrites = [row for row in self.rows(table) if row["rewritten_bytes"] and row["rewrite_ms"]][:_LEARN_FROM]
+    def learned(self, table: str) -> Learned:
+        """What past runs of ``table`` teach, from one look at the history."""
+        rows = self.rows(table, columns=("finished_at", "rewritten_bytes", "rewrite_ms", "orphans_swept"))
+        rewrites = [row for row in rows if row["rewritten_bytes"] and row["rewrite_ms"]][:_LEARN_FROM]
         milliseconds = sum(row["rewrite_ms"] for row in rewrites)
-        return sum(row["rewritten_bytes"] for row in rewrites) / milliseconds * 1000 if milliseconds else None
-
-    def last_orphan_sweep_ms(self, table: str) -> int | None:
-        """When orphans of ``table`` were last looked for to the end."""
-        swept = [row["finished_at"] for row in self.rows(table) if row["orphans_swept"]]
-        return round(max(swept).timestamp() * 1000) if swept else None
+        swept = [row["finished_at"] for row in rows if row["orphans_swept"]]
+        return Learned(
+            throughput=sum(row["rewritten_bytes"] for row in rewrites) / milliseconds * 1000 if milliseconds else None,
+            last_orphan_sweep_ms=round(max(swept).timestamp() * 1000) if swept else None,
+        )
 
     def _load(self) -> Table | None:
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError

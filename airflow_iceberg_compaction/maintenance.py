@@ -6,7 +6,9 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
-from airflow_iceberg_compaction.history import History
+from airflow_iceberg_compaction.catalog import CatalogUnreachableError, TableNotFoundError
+from airflow_iceberg_compaction.documents import SECTIONS
+from airflow_iceberg_compaction.history import History, Learned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
     from airflow_iceberg_compaction.policy.model import Policy, TablePolicy
 
 log = logging.getLogger(__name__)
+
+# A table's files may lie outside its location, where several tables may share a folder.
+_STORAGE_PATHS = (
+    "write.data.path", "write.object-storage.path", "write.folder-storage.path", "write.metadata.path",
+)  # fmt: skip
 
 
 def assess_and_plan(
@@ -47,7 +54,7 @@ def assess_and_plan(
     )
     selected = select_partitions(loaded, health, parameters.partition_filter) if parameters.partition_filter else None
     keys = candidates(health, table, parameters, now_ms, selected)
-    throughput, last_orphan_sweep_ms = _learned(catalog, policy, table.name)
+    learned = _learned(catalog, policy, table.name)
     plan = make_plan(
         health,
         read_details(loaded, health, keys),
@@ -57,14 +64,28 @@ def assess_and_plan(
         run_id=run_id,
         now_ms=now_ms,
         selected=selected,
-        throughput=throughput,
-        last_orphan_sweep_ms=last_orphan_sweep_ms,
+        throughput=learned.throughput,
+        last_orphan_sweep_ms=learned.last_orphan_sweep_ms,
     )
     if plan.orphans.due:
-        others = _other_locations(config, catalog, table)
-        plan = dataclasses.replace(plan, orphans=dataclasses.replace(plan.orphans, other_locations=others))
+        plan = _with_neighbours(plan, config, catalog, table)
     wanted = {key: value for key, value in table.write_properties.items() if loaded.properties.get(key) != value}
     return health, dataclasses.replace(plan, write_properties=wanted)
+
+
+def _with_neighbours(plan: Plan, config: CatalogConfig, catalog: Catalog, table: TablePolicy) -> Plan:
+    """The plan with the places a sweep must not reach into; without the sweep when they cannot be known."""
+    try:
+        others = _other_locations(config, catalog, table)
+    except (CatalogUnreachableError, TableNotFoundError) as error:
+        orphans = dataclasses.replace(
+            plan.orphans, due=False, reason=f"not swept: another table is unreadable ({error})"
+        )
+        plan = dataclasses.replace(plan, orphans=orphans)
+        if plan.outcome == "work" and not any(plan.has_work(section) for section in SECTIONS):
+            plan = dataclasses.replace(plan, outcome="healthy", reason=orphans.reason)
+        return plan
+    return dataclasses.replace(plan, orphans=dataclasses.replace(plan.orphans, other_locations=others))
 
 
 def set_write_properties(config: CatalogConfig, plan: Plan) -> None:
@@ -101,15 +122,14 @@ def record(config: CatalogConfig, policy: Policy, report: Report) -> None:
         )
 
 
-def _learned(catalog: Catalog, policy: Policy, table: str) -> tuple[float | None, int | None]:
+def _learned(catalog: Catalog, policy: Policy, table: str) -> Learned:
     if policy.history is None:
-        return None, None
+        return Learned()
     try:
-        history = History(catalog, policy.history)
-        return history.throughput(table), history.last_orphan_sweep_ms(table)
+        return History(catalog, policy.history).learned(table)
     except Exception as error:
         log.warning("The history %s cannot be read, so nothing is learned from it: %s", policy.history, error)
-        return None, None
+        return Learned()
 
 
 def _other_locations(config: CatalogConfig, catalog: Catalog, table: TablePolicy) -> tuple[str, ...]:
@@ -120,7 +140,11 @@ def _other_locations(config: CatalogConfig, catalog: Catalog, table: TablePolicy
     own = tuple(table.name.split(".")[:-1])
     namespaces = set(_namespaces(catalog)) if table.orphan_files.mode == "delete" else {own}
     names = {".".join(name) for namespace in sorted(namespaces) for name in catalog.list_tables(namespace)}
-    return tuple(config.load_table(name, catalog).metadata.location for name in sorted(names - {table.name}))
+    roots: set[str] = set()
+    for name in names - {table.name}:
+        other = config.load_table(name, catalog).metadata
+        roots |= {other.location, *(other.properties[key] for key in _STORAGE_PATHS if key in other.properties)}
+    return tuple(sorted(roots))
 
 
 def _namespaces(catalog: Catalog, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -87,6 +87,8 @@ def sibling(task_id: str, name: str) -> str:
 @contextmanager
 def failure_told(context: Context) -> Iterator[None]:
     """Leave the reason of a failure in an XCom for the report: a failed task leaves nothing else behind."""
+    from airflow.providers.common.compat.sdk import redact
+
     from airflow_iceberg_compaction._compat import no_failures
 
     try:
@@ -94,7 +96,8 @@ def failure_told(context: Context) -> Iterator[None]:
     except no_failures():
         raise
     except Exception as error:
-        first_line = (str(error).splitlines() or [""])[0][:500]
+        # Every catalog secret has been handed to the masker; the report carries this text to people.
+        first_line = str(redact((str(error).splitlines() or [""])[0]))[:500]
         context["ti"].xcom_push(key=ERROR, value=first_line or type(error).__name__)
         raise
 

@@ -21,8 +21,7 @@ def dag_schedule(policy: Policy, table: TablePolicy) -> Any:
     if schedule is None or isinstance(schedule, str):
         return schedule
     if schedule.timetable:
-        module, _, name = schedule.timetable.rpartition(".")
-        return getattr(importlib.import_module(module), name)()
+        return _timetable(table.name, schedule.timetable)
     timetable = cron_timetable(schedule.cron, schedule.timezone) if schedule.cron else None
     assets: list[Asset] = [Asset(uri) for uri in schedule.assets]
     if schedule.on_commit:
@@ -31,6 +30,19 @@ def dag_schedule(policy: Policy, table: TablePolicy) -> Any:
         return timetable
     condition = AssetAny(*assets)
     return condition if timetable is None else assets_or_time(timetable, condition)
+
+
+def _timetable(table: str, path: str) -> Any:
+    """An instance of the timetable class at ``path``; nothing else is ever called."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise MaintenanceConfigurationError(f"{table}: timetable {path!r} cannot be imported: {error}") from error
+    # The scheduler's Timetable is a protocol that refuses issubclass(), and authors may derive from the SDK's own base.
+    if not (isinstance(found, type) and {"Timetable", "BaseTimetable"} & {base.__name__ for base in found.__mro__}):
+        raise MaintenanceConfigurationError(f"{table}: {path!r} is not a timetable class")
+    return found()
 
 
 def watched_asset(policy: Policy, table: str, *, poll_interval: float = 60.0) -> Asset:

@@ -8,6 +8,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 
+class StoreError(RuntimeError):
+    """The documents cannot be kept where the policy says."""
+
+
 def local_path(uri: str) -> Path | None:
     """The path of a local URI (``file:///x``, ``/x``, ``x``), None for a remote one."""
     parts = urlsplit(uri)
@@ -45,7 +49,10 @@ def write_text(uri: str, text: str) -> None:
         filesystem.makedirs(remote.rpartition("/")[0], exist_ok=True)
         filesystem.write_text(remote, text, encoding="utf-8")
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the documents folder {path.parent} cannot be made: {error}; change `documents`") from error
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as f:
@@ -60,4 +67,10 @@ def write_text(uri: str, text: str) -> None:
 def _filesystem(uri: str):  # type: ignore[no-untyped-def]  # fsspec is untyped
     import fsspec
 
-    return fsspec.core.url_to_fs(uri)
+    try:
+        return fsspec.core.url_to_fs(uri)
+    except (ImportError, ValueError) as error:
+        raise StoreError(
+            f"the documents location {uri!r} cannot be used: {error}; install the client of that storage "
+            "(airflow-iceberg-compaction[s3], [gcs] or [azure]) or change `documents` in the policy"
+        ) from error

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import stat
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,16 @@ def job_files(folder: str | Path) -> JobFiles:
         Path(partial.name).chmod(0o644)
         Path(partial.name).replace(target)
     return JobFiles(application=str(jobs / "maintain.py"), py_files=str(target))
+
+
+def private_folder() -> Path:
+    """A folder for the job's zip under the temporary one that nobody else can have put anything into."""
+    folder = Path(tempfile.gettempdir()) / f"iceberg-compaction-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise SubmitError(f"{folder} is not a private folder of this user; remove it, or set TMPDIR")
+    return folder
 
 
 def spark_conf(spark: Spark, catalog: CatalogConfig) -> dict[str, str]:

@@ -64,11 +64,12 @@ def _exit_code(error: Exception) -> int | None:
     from airflow_iceberg_compaction.environment import EnvironmentProblem
     from airflow_iceberg_compaction.health.errors import HealthError, SelectionError, StoreError
     from airflow_iceberg_compaction.policy.errors import PolicyError
+    from airflow_iceberg_compaction.store import StoreError as DocumentsError
     from airflow_iceberg_compaction.submit import SubmitError
 
     if isinstance(error, CatalogError | TableNotFoundError | UsageError | PolicyError | SelectionError):
         return USAGE
-    if isinstance(error, CatalogUnreachableError | EnvironmentProblem | StoreError | SubmitError):
+    if isinstance(error, CatalogUnreachableError | DocumentsError | EnvironmentProblem | StoreError | SubmitError):
         return UNREACHABLE
     if isinstance(error, HealthError):
         return PROBLEMS

@@ -78,7 +78,13 @@ def find_catalog(policy: Policy) -> CatalogConfig:
             f"catalog {policy.catalog.name!r} is the Airflow connection {policy.catalog.conn_id!r}, and Airflow is not "
             "installed here; give `catalog.properties`, or leave both out and use PyIceberg's own configuration"
         ) from error
-    return resolve_catalog(policy)
+    try:
+        return resolve_catalog(policy)
+    except Exception as error:  # Airflow's own classes, which must not be imported here
+        raise CatalogError(
+            f"connection {policy.catalog.conn_id!r}: {error}; outside a task give it as "
+            f"AIRFLOW_CONN_{policy.catalog.conn_id.upper()}, or use `catalog.properties`"
+        ) from error
 
 
 def documents_uri(policy: Policy) -> str:

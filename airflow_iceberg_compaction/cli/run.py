@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from airflow_iceberg_compaction.catalog import CatalogConfig
-    from airflow_iceberg_compaction.documents import Plan, Report, RunResult, Section
+    from airflow_iceberg_compaction.documents import Plan, Report, RunResult, Section, TableNumbers
+    from airflow_iceberg_compaction.health.cache import ManifestCache
     from airflow_iceberg_compaction.plan.parameters import RunParameters
     from airflow_iceberg_compaction.policy.model import Policy, TablePolicy
 
@@ -81,12 +82,23 @@ def maintain(
             failures = dict.fromkeys(sections, result)
         else:
             results = [result]
-    after = maintenance.measure(config, table, now_ms=_now_ms(), cache=cache) if results else plan.before
+    after = _measure(config, table, cache) if results else plan.before
     report = build_report(plan, results, after, _now_ms(), failures)
     store.write_text(store.join(folder, "report.json"), report.to_json(indent=2))
     maintenance.record(config, policy, report)
     _post_to_slack(table, report)
     return report
+
+
+def _measure(config: CatalogConfig, table: TablePolicy, cache: ManifestCache | None) -> TableNumbers | None:
+    """The totals after the run; work that was done is reported even if they cannot be had."""
+    from airflow_iceberg_compaction import maintenance
+
+    try:
+        return maintenance.measure(config, table, now_ms=_now_ms(), cache=cache)
+    except Exception as error:
+        common.stderr().print(f"not measured after the run: {config.redact(str(error))}", markup=False, soft_wrap=True)
+        return None
 
 
 def _submit(

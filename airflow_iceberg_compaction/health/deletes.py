@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -118,10 +119,13 @@ class DeleteIndex:
         data_lower, data_upper, delete_lower, delete_upper = bounds
         if data_lower is None or data_upper is None or delete_lower is None or delete_upper is None:
             return True
-        if column not in delete.ranges:
-            delete.ranges[column] = (from_bytes(kind, delete_lower), from_bytes(kind, delete_upper))  # type: ignore[arg-type]
-        low, high = delete.ranges[column]
-        return bool(from_bytes(kind, data_lower) <= high and low <= from_bytes(kind, data_upper))  # type: ignore[arg-type]
+        try:
+            if column not in delete.ranges:
+                delete.ranges[column] = (from_bytes(kind, delete_lower), from_bytes(kind, delete_upper))  # type: ignore[arg-type]
+            low, high = delete.ranges[column]
+            return bool(from_bytes(kind, data_lower) <= high and low <= from_bytes(kind, data_upper))  # type: ignore[arg-type]
+        except struct.error:  # written before the column was promoted to a wider type
+            return True
 
 
 def _contains_null(null_counts: Counts, column: int, required: bool) -> bool:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -165,7 +163,7 @@ class IcebergMaintenanceOperator(SparkSubmitOperator):
         """Spark's configuration for the properties file, with what depends on where the driver runs."""
         from airflow_iceberg_compaction.catalog import CatalogError
         from airflow_iceberg_compaction.environment import EnvironmentProblem, find_spark_submit
-        from airflow_iceberg_compaction.submit import SubmitError, job_files, spark_conf
+        from airflow_iceberg_compaction.submit import SubmitError, job_files, private_folder, spark_conf
 
         master = connection.host or ""
         deploy_mode = self._deploy_mode or connection.extra_dejson.get("deploy-mode")
@@ -181,7 +179,7 @@ class IcebergMaintenanceOperator(SparkSubmitOperator):
         try:
             conf = spark_conf(self.policy.spark, catalog)
             if not self.application:
-                files = job_files(Path(tempfile.gettempdir()) / "iceberg-compaction")
+                files = job_files(private_folder())
                 self.application, self.py_files = files.application, files.py_files
             if not (self._spark_binary or connection.extra_dejson.get("spark-binary")):
                 self._spark_binary = find_spark_submit()

@@ -72,11 +72,11 @@ class IcebergReportOperator(BaseOperator):
 
         now_ms = int(time.time() * 1000)
         states = self._states(context)
-        if plan is None:
+        if plan is None or (states[runs.ASSESS_TASK_ID] == "failed" and plan.outcome != "cannot_judge"):
             why = self._pull(context, runs.ASSESS_TASK_ID, runs.ERROR) or (
                 f"task {runs.ASSESS_TASK_ID} is {states.get(runs.ASSESS_TASK_ID, 'not run')}; its log says why"
             )
-            report = build_report(self._no_plan(context, now_ms), (), None, now_ms)
+            report = build_report(plan or self._no_plan(context, now_ms), (), None, now_ms)
             return dataclasses.replace(report, outcome="failed", reason=f"{runs.ASSESS_TASK_ID}: {why}")
         results, failures = self._results(context, states)
         config = self._catalog()

@@ -57,8 +57,10 @@ def judge(section: Section, result: RunResult, failure: BaseException | None) ->
         why = step.reason if step.outcome == "failed" else ""
         why = why or result.error or str(failure or "the application was killed before it finished")
         raise MaintenanceFailedError(f"{section}: {why}") from failure
-    if section == "rewrite" and step.snapshots and not step.laws:
-        raise CertificateError("rewrite: the job published files but left no certificate")
+    audited = {law.scope for law in step.laws}
+    bare = [b.batch_id for b in step.batches if b.snapshot_id is not None and f"batch {b.batch_id}" not in audited]
+    if bare or (section == "rewrite" and step.snapshots and not step.laws):
+        raise CertificateError(f"{section}: the job published files but left no certificate {', '.join(bare)}".rstrip())
     return step
 
 

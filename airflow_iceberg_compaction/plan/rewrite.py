@@ -201,6 +201,8 @@ def _cut(prospect: Prospect, details: Mapping[Key, PartitionDetail], budget: Bud
         return prospect
     options = dataclasses.replace(prospect.options, max_files_to_rewrite=limit)
     groups = plan_groups(details[prospect.key].files, options)
+    if not _has_effect(groups, prospect.trigger, options, sorts=False):
+        return prospect  # too small a part to make anything better: deferred as a whole, or it would repeat for ever
     detail = f"{prospect.trigger.detail}; only {limit} of {prospect.work.input_files} files, rewrite.max_files"
     trigger = prospect.trigger._replace(detail=detail)
     return Prospect.of_one(prospect.judgement, trigger, options, groups)

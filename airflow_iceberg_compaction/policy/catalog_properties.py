@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 # Everything that is not listed is refused: several clients import and run whatever class such a property names.
 ALLOWED_KEYS = frozenset(
@@ -44,6 +45,21 @@ def is_secret(key: str, value: str = "") -> bool:
     if "://" in value and _password(value):
         return True
     return bool(_SECRET_KEY.search(key)) and not _HARMLESS.search(key) and value.lower() not in {"", "true", "false"}
+
+
+def is_hidden(key: str) -> bool:
+    """Whether no log or page may show the value; a header can carry anything, so it counts."""
+    return bool(_SECRET_KEY.search(key)) or key.startswith("header.")
+
+
+def passwords_in(value: str) -> set[str]:
+    """The passwords an address holds, in its user part or its query, as written and as they are meant."""
+    if "://" not in value:
+        return set()
+    found = {_password(value) or ""}
+    with contextlib.suppress(ValueError):
+        found |= {text for key, text in parse_qsl(urlsplit(value).query) if _SECRET_KEY.search(key)}
+    return {spelled for text in found if text for spelled in (text, unquote(text))}
 
 
 def may_hold_secret(line: str) -> bool:

@@ -30,12 +30,16 @@ def test_hadoop_s_filesystem_serves_other_addresses(on_lake, tmp_path) -> None:
 
 def test_a_catalog_s_file_io_reaches_what_hadoop_cannot(on_lake) -> None:
     conf = on_lake.spark.sparkContext._conf
-    conf.set("spark.sql.catalog.documents.io-impl", "org.apache.iceberg.inmemory.InMemoryFileIO")
-    files = Files(on_lake.gateway)
-    files.write_text("mem://documents/plan.json", "through Iceberg")
-    assert files.read_text("mem://documents/plan.json") == "through Iceberg"
-    with pytest.raises(FileNotFoundError):
-        files.read_text("mem://documents/other.json")
+    key = "spark.sql.catalog.documents.io-impl"
+    conf.set(key, "org.apache.iceberg.inmemory.InMemoryFileIO")
+    try:
+        files = Files(on_lake.gateway)
+        files.write_text("mem://documents/plan.json", "through Iceberg")
+        assert files.read_text("mem://documents/plan.json") == "through Iceberg"
+        with pytest.raises(FileNotFoundError):
+            files.read_text("mem://documents/other.json")
+    finally:
+        conf._jconf.remove(key)  # the session is everybody's
 
 
 def test_an_address_nobody_serves_says_what_to_check(on_lake) -> None:
