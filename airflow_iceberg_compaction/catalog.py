@@ -6,7 +6,7 @@ import contextlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_iceberg_compaction.policy.catalog_properties import (
     ALLOWED_KEYS,
@@ -35,6 +35,7 @@ _JDBC_DRIVERS = {
     "postgresql": "org.postgresql:postgresql:42.7.14",
     "mysql": "com.mysql:mysql-connector-j:9.4.0",
 }
+_JDBC_OPTIONS = frozenset({"sslmode", "sslrootcert"})  # spelled and meant alike by libpq and its Java counterpart
 _FILE_IO = {
     "s3": ("org.apache.iceberg.aws.s3.S3FileIO", "iceberg-aws-bundle"),
     "gs": ("org.apache.iceberg.gcp.gcs.GCSFileIO", "iceberg-gcp-bundle"),
@@ -231,8 +232,16 @@ def _jdbc_properties(uri: str) -> dict[str, str]:
             f"SQL catalog address {dialect or uri!r} is not supported; use one of {', '.join(_JDBC_DRIVERS)}"
         )
     parts = urlsplit(uri)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = f":{parts.port}" if parts.port else ""
-    found = {"uri": f"jdbc:{dialect}://{parts.hostname}{port}{parts.path}", "jdbc.schema-version": "V1"}
+    unknown = parse_qs(parts.query).keys() - _JDBC_OPTIONS
+    if unknown:  # dropping one would give Spark another connection than PyIceberg has, perhaps one without TLS
+        raise CatalogError(
+            f"options {', '.join(sorted(unknown))} of the SQL catalog's address are not known to mean the same to "
+            f"Java; allowed are {', '.join(sorted(_JDBC_OPTIONS))}"
+        )
+    query = f"?{parts.query}" if parts.query else ""
+    found = {"uri": f"jdbc:{dialect}://{host}{port}{parts.path}{query}", "jdbc.schema-version": "V1"}
     if parts.username:
         found["jdbc.user"] = unquote(parts.username)
     if parts.password:

@@ -70,7 +70,7 @@ def run_folder(policy: Policy, context: Context) -> str:
     instance = context["ti"]
     group = instance.task_id.rpartition(".")[0]
     parts = [instance.dag_id, instance.run_id, *([group] if group else [])]
-    return store.join(documents_uri(policy), *(_path_segment(part) for part in parts))
+    return store.join(documents_uri(policy), *(path_segment(part) for part in parts))
 
 
 def run_name(context: Context) -> str:
@@ -102,7 +102,7 @@ def failure_told(context: Context) -> Iterator[None]:
         raise
 
 
-def _path_segment(text: str) -> str:
+def path_segment(text: str) -> str:
     """``text`` as one path segment. Run ids hold colons, which Hadoop takes for a URI scheme."""
     safe = re.sub(r"[^A-Za-z0-9._=-]", "_", text)
     if safe == text and safe.strip("."):

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 
-from airflow_iceberg_compaction.runs import CONFIG_SECTION, REPORT_TASK_ID, sibling
+from airflow_iceberg_compaction.runs import CONFIG_SECTION, REPORT_TASK_ID, path_segment, sibling
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -34,8 +34,8 @@ class MaintenanceReportLink(BaseOperatorLink):
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
         address: str | None = conf.get(CONFIG_SECTION, "report_url", fallback=None)
         dag_id, run_id = quote(ti_key.dag_id, safe=""), quote(ti_key.run_id, safe="")
-        if address:
-            return address.format(dag_id=dag_id, run_id=run_id)
+        if address:  # the folders of the run's documents, where report.html lies
+            return address.format(dag_id=path_segment(ti_key.dag_id), run_id=path_segment(ti_key.run_id))
         base = conf.get("api", "base_url", fallback="") or ""
         task = quote(sibling(operator.task_id, REPORT_TASK_ID), safe="")
         return f"{base.rstrip('/')}/dags/{dag_id}/runs/{run_id}/tasks/{task}"

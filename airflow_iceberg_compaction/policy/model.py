@@ -310,7 +310,7 @@ class Policy(PolicyHeader):
     path: str
     tables: tuple[TablePolicy, ...] = ()
 
-    # Where each value was set; `effective.py` reads it. Not a field: it is no part of what the policy says.
+    # Where each value was set; `origins.py` reads it. Not a field: it is no part of what the policy says.
     _origins: Any = PrivateAttr(default=None)
 
     def table(self, name: str) -> TablePolicy:
@@ -318,4 +318,4 @@ class Policy(PolicyHeader):
         for table in self.tables:
             if table.name == name:
                 return table
-        raise KeyError(name)
+        raise KeyError(f"{name!r} is not in {self.path}; it has {', '.join(table.name for table in self.tables)}")

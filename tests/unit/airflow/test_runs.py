@@ -27,13 +27,13 @@ def test_a_colon_never_reaches_hadoop(policy):
 
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_two_run_ids_never_share_a_folder(one, other):
-    assert (runs._path_segment(one) == runs._path_segment(other)) == (one == other)
+    assert (runs.path_segment(one) == runs.path_segment(other)) == (one == other)
 
 
 @given(st.text(min_size=1))
 def test_a_run_id_cannot_leave_the_documents_folder(run_id):
-    assert "/" not in runs._path_segment(run_id)
-    assert runs._path_segment(run_id) not in (".", "..")
+    assert "/" not in runs.path_segment(run_id)
+    assert runs.path_segment(run_id) not in (".", "..")
 
 
 def test_without_a_setting_documents_lie_under_airflow_home(policy, monkeypatch):

@@ -35,6 +35,22 @@ def test_a_postgres_password_leaves_the_address_and_counts_as_secret() -> None:
     assert "p@ss" not in repr(config)
 
 
+def test_an_encrypted_connection_stays_encrypted_in_spark() -> None:
+    config = CatalogConfig("lake", {"uri": "postgresql://db/ice?sslmode=verify-full", "warehouse": "file:///wh"})
+    assert spark_catalog(config)["uri"] == "jdbc:postgresql://db/ice?sslmode=verify-full"
+    with pytest.raises(CatalogError, match="options password of the SQL catalog's address"):
+        CatalogConfig("lake", {"uri": "postgresql://db/ice?password=x1y2z3", "warehouse": "x"}).spark_properties()
+
+
+def test_a_password_is_found_wherever_an_address_or_a_header_holds_it() -> None:
+    properties = {
+        "uri": "http://rest?token=in-query",
+        "s3.proxy-uri": "http://me:in-proxy@proxy",
+        "header.Cookie": "in-header",
+    }
+    assert {"in-query", "in-proxy", "in-header"} <= CatalogConfig("lake", properties).secrets()
+
+
 def test_s3_settings_take_the_names_java_knows() -> None:
     properties = {
         "uri": "http://rest",

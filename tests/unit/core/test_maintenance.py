@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -60,3 +61,30 @@ def test_write_properties_are_set_once_and_never_in_a_dry_run(
     maintenance.set_write_properties(lake, plan())
     assert catalog.load_table(name).properties["write.target-file-size-bytes"] == "256000000"
     assert plan().write_properties == {}
+
+
+def test_a_broken_neighbour_stops_the_sweep_and_nothing_else(
+    lake: CatalogConfig, catalog: Catalog, namespace: str
+) -> None:
+    for name in ("mine", "broken"):
+        catalog.create_table(f"{namespace}.{name}", ROWS.schema).append(ROWS)
+    Path(catalog.load_table(f"{namespace}.broken").metadata_location.removeprefix("file://")).unlink()
+    table = TablePolicy(name=f"{namespace}.mine")
+    policy = Policy(path="p.yaml", catalog=CatalogPolicy(name="lake"), tables=(table,), history=None)
+
+    _, plan = maintenance.assess_and_plan(lake, policy, table, RunParameters(), run_id="r", now_ms=1)
+
+    assert not plan.orphans.due
+    assert plan.orphans.reason.startswith("not swept: another table is unreadable")
+    assert plan.outcome == "healthy"
+
+
+def test_a_sweep_knows_the_shared_data_folders_of_other_tables(
+    lake: CatalogConfig, catalog: Catalog, namespace: str
+) -> None:
+    catalog.create_table(f"{namespace}.mine", ROWS.schema).append(ROWS)
+    catalog.create_table(f"{namespace}.other", ROWS.schema, properties={"write.data.path": "s3://bucket/shared"})
+    table = TablePolicy(name=f"{namespace}.mine")
+    policy = Policy(path="p.yaml", catalog=CatalogPolicy(name="lake"), tables=(table,), history=None)
+    _, plan = maintenance.assess_and_plan(lake, policy, table, RunParameters(), run_id="r", now_ms=1)
+    assert "s3://bucket/shared" in plan.orphans.other_locations
