@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,7 @@ def spark(lake: CatalogConfig, tmp_path_factory: pytest.TempPathFactory) -> Iter
     builder = SparkSession.builder.master("local[2]").appName("tests")
     conf = {
         **lake.spark_properties(),
-        # The job's tests also run on other versions of Spark and Iceberg, see `make test-spark35`.
-        "spark.jars.packages": os.environ.get("TEST_SPARK_PACKAGES") or ",".join(lake.packages()),
+        "spark.jars.packages": ",".join(lake.packages()),
         "spark.driver.memory": "2g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -63,6 +63,8 @@ def spark(lake: CatalogConfig, tmp_path_factory: pytest.TempPathFactory) -> Iter
         "spark.default.parallelism": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
         "spark.sql.session.timeZone": "UTC",
+        # The job's tests also run on other versions of Spark and Iceberg, see `make test-spark35`.
+        **json.loads(os.environ.get("TEST_SPARK_CONF", "{}")),
     }
     for key, value in conf.items():
         builder = builder.config(key, value)

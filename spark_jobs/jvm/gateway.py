@@ -101,11 +101,13 @@ class Gateway:
             except Exception:  # any failure to load is an absence
                 absent.append(name)
                 continue
-            signatures = {
-                tuple(p.getName() for p in c.getParameterTypes()) for c in java_class.getDeclaredConstructors()
-            }
-            absent += [f"{name}({', '.join(c)})" for c in constructors if c not in signatures]
-            present = {(m.getName(), m.getParameterCount()) for m in java_class.getMethods()}
+            # As text, because reflection costs a call per parameter and this runs before every job.
+            signatures = (
+                {_arguments(c.toString()) for c in java_class.getDeclaredConstructors()} if constructors else set()
+            )
+            absent += [f"{name}({', '.join(c)})" for c in constructors if tuple(map(_source, c)) not in signatures]
+            texts = [m.toString() for m in java_class.getMethods()] if methods else []
+            present = {(text.partition("(")[0].rpartition(".")[2], len(_arguments(text))) for text in texts}
             absent += [f"{name}.{method}/{count}" for method, count in methods if (method, count) not in present]
         return tuple(absent)
 
@@ -273,3 +275,14 @@ class Gateway:
         # py4j cannot call a static method that shares its name with an instance method.
         found = self._class(name).getMethod(method, self._new_array(self._jvm.java.lang.Class, 0))
         return found.invoke(None, self._new_array(self._jvm.java.lang.Object, 0))
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    """The argument types in the text of a Java method or constructor."""
+    inside = text.partition("(")[2].partition(")")[0]
+    return tuple(inside.split(",")) if inside else ()
+
+
+def _source(name: str) -> str:
+    """A class name as it stands in source: arrays are written ``X[]`` there."""
+    return f"{name[2:-1]}[]" if name.startswith("[L") else name

@@ -41,7 +41,7 @@ class IcebergTable:
 
     @property
     def properties(self) -> dict[str, str]:
-        return dict(self.java.properties())
+        return dict(json.loads(self._iceberg.util.JsonUtil.mapper().writeValueAsString(self.java.properties())))
 
     @property
     def format_version(self) -> int:
@@ -90,12 +90,13 @@ class IcebergTable:
     def _facts(self, java: Any) -> SnapshotFacts | None:
         if java is None:
             return None
-        parent = java.parentId()
+        # One call instead of one per entry of the summary: a log of hundreds of snapshots is read after every commit.
+        document = json.loads(self._iceberg.SnapshotParser.toJson(java))
         return SnapshotFacts(
-            int(java.snapshotId()),
-            None if parent is None else int(parent),
-            int(java.timestampMillis()),
-            dict(java.summary()),
+            int(document["snapshot-id"]),
+            document.get("parent-snapshot-id"),
+            int(document["timestamp-ms"]),
+            document.get("summary", {}),
         )
 
     # ------------------------------------------------------------------------------------------------------- planning

@@ -56,6 +56,11 @@ class Lake:
                 "id", "concat('name-', id) as name", "id * 0.5D as price"
             ).writeTo(f"lake.{table}").append()
 
+    @property
+    def iceberg_version(self) -> tuple[int, int]:
+        major, minor = self.gateway.iceberg_version.split(".")[:2]
+        return int(major), int(minor)
+
     def data_folder(self, table: str) -> Path:
         return Path("/" + self.iceberg(table).data_location.removeprefix("file:").lstrip("/"))
 
