@@ -16,7 +16,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.context import ATTEMPT_ID, CLOCK_SKEW_MS, RUN_ID
+from spark_jobs.context import ATTEMPT_ID, CLOCK_SKEW_MS, PLAN_ID
 from spark_jobs.errors import RefusedError
 from spark_jobs.jvm import first_line
 from spark_jobs.locations import contains, normal
@@ -38,9 +38,9 @@ class Attempt:
     destination: str
 
     @classmethod
-    def new(cls, table: IcebergTable, run_id: str, batch_id: str) -> Attempt:
+    def new(cls, table: IcebergTable, plan_id: str, batch_id: str) -> Attempt:
         attempt_id = uuid.uuid4().hex[:12]
-        return cls(batch_id, attempt_id, f"{run_prefix(table, run_id)}/{_slug(batch_id)}/{attempt_id}")
+        return cls(batch_id, attempt_id, f"{plan_prefix(table, plan_id)}/{_slug(batch_id)}/{attempt_id}")
 
     @property
     def inputs_file(self) -> str:
@@ -66,14 +66,14 @@ class Attempt:
         return _remove(table, [*elsewhere, *_record_last(files)])
 
 
-def run_prefix(table: IcebergTable, run_id: str) -> str:
-    return f"{table.data_location}/{FOLDER}/{_slug(run_id)}"
+def plan_prefix(table: IcebergTable, plan_id: str) -> str:
+    return f"{table.data_location}/{FOLDER}/{_slug(plan_id)}"
 
 
 def clean_leftovers(table: IcebergTable, plan: Plan) -> tuple[int, tuple[str, ...]]:
     """Remove what former attempts of this run wrote and never published: (files removed, why some were kept)."""
     table.refresh()  # what others and this very run published meanwhile decides what is left over
-    prefix = run_prefix(table, plan.run_id)
+    prefix = plan_prefix(table, plan.plan_id)
     try:
         folders = _attempt_folders(table.list_files(f"{prefix}/"))
     except RefusedError as error:
@@ -81,7 +81,7 @@ def clean_leftovers(table: IcebergTable, plan: Plan) -> tuple[int, tuple[str, ..
     stamped = {
         s.summary.get(ATTEMPT_ID)
         for s in table.snapshots_since(plan.created_at_ms - CLOCK_SKEW_MS)
-        if s.summary.get(RUN_ID) == plan.run_id
+        if s.summary.get(PLAN_ID) == plan.plan_id
     }
     kept: list[str] = []
     for folder in [folder for folder in folders if folder.rpartition("/")[2] in stamped]:

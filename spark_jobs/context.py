@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from spark_jobs.jvm import Gateway, IcebergTable
     from spark_jobs.results import ResultDocument
 
-RUN_ID, BATCH_ID, ATTEMPT_ID = (
+RUN_ID, PLAN_ID, BATCH_ID, ATTEMPT_ID = (
     "iceberg-compaction.run-id",
+    "iceberg-compaction.plan-id",  # a run that is cleared and assessed again has another plan, and so other work
     "iceberg-compaction.batch-id",
     "iceberg-compaction.attempt-id",
 )
@@ -60,4 +61,4 @@ class Context:
 
     def stamps(self, section: str, **more: str) -> dict[str, str]:
         """What identifies our commits in the snapshot log."""
-        return {RUN_ID: self.plan.run_id, SECTION: section, **more}
+        return {RUN_ID: self.plan.run_id, PLAN_ID: self.plan.plan_id, SECTION: section, **more}

@@ -78,7 +78,8 @@ def run(context: Context) -> StepResult:
 def _expire(context: Context, chosen: list[int], retain_last: int):  # type: ignore[no-untyped-def]  # a Java result
     for attempt in range(1, context.max_attempts + 1):
         table = context.load_table()
-        present = table.snapshot_ids()
+        # A rollback or a new branch since may hold some of them.
+        present = table.would_expire(context.plan.expire.older_than_ms, retain_last)
         action = context.gateway.action("expireSnapshots", table)
         action.option("stream-results", "true").expireOlderThan(_BEFORE_ANYTHING_MS).retainLast(retain_last)
         for snapshot_id in chosen:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from airflow_iceberg_compaction.documents import Law
-from spark_jobs.context import BATCH_ID, CLOCK_SKEW_MS, RUN_ID
+from spark_jobs.context import BATCH_ID, CLOCK_SKEW_MS, PLAN_ID
 from spark_jobs.errors import ConflictError, UnknownCommitStateError
 from spark_jobs.jvm import translate
 from spark_jobs.progress import note
@@ -54,6 +55,12 @@ def configure(action: Any, options: Mapping[str, str], stamps: Mapping[str, str]
         action.snapshotProperty(key, value)
 
 
+def iceberg_before(context: Context, major: int, minor: int) -> bool:
+    """Whether the cluster's Iceberg is older; one that does not tell its version counts as old."""
+    match = re.match(r"(\d+)\.(\d+)", context.gateway.iceberg_version)
+    return match is None or (int(match[1]), int(match[2])) < (major, minor)
+
+
 def data_untouched(table: IcebergTable, snapshot: SnapshotFacts) -> list[Law]:
     """A commit that changes metadata only leaves the number of data files and of stored rows as its parent had them."""
     parent = None if snapshot.parent_id is None else table.snapshot(snapshot.parent_id)
@@ -86,5 +93,5 @@ def _stamped(context: Context, stamps: Mapping[str, str]) -> list[SnapshotFacts]
     return [
         s
         for s in table.snapshots_since(context.plan.created_at_ms - CLOCK_SKEW_MS)
-        if s.summary.get(RUN_ID) == stamps[RUN_ID] and s.summary.get(BATCH_ID) == stamps[BATCH_ID]
+        if s.summary.get(PLAN_ID) == stamps[PLAN_ID] and s.summary.get(BATCH_ID) == stamps[BATCH_ID]
     ]

@@ -48,7 +48,9 @@ def run(context: Context) -> StepResult:
         if refusal:
             outcome, reason = "refused", refusal
         else:
-            numbers["orphan_files_deleted"] = _delete(context, locations, found, section.older_than_ms)
+            numbers["orphan_files_deleted"] = _delete(context, locations[:1], found, section.older_than_ms)
+            if locations[1:]:
+                reason = f"only under {locations[0]}; other tables may share {', '.join(locations[1:])}: see {list_uri}"
     elif not found:
         reason = "no orphan files"
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_iceberg_compaction.documents import BatchResult, StepResult
 from spark_jobs import attempts, certify, compare, fallback, probe
 from spark_jobs.attempts import Attempt
-from spark_jobs.context import ATTEMPT_ID, AUDIT, BATCH_ID, CLOCK_SKEW_MS, RUN_ID
+from spark_jobs.context import ATTEMPT_ID, AUDIT, BATCH_ID, CLOCK_SKEW_MS, PLAN_ID, RUN_ID
 from spark_jobs.errors import ConflictError, JobError, LawViolatedError, RefusedError, UnknownCommitStateError
 from spark_jobs.jvm import first_line, translate
 from spark_jobs.progress import Progress, note
@@ -20,7 +20,7 @@ from spark_jobs.progress import Progress, note
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from airflow_iceberg_compaction.documents import Batch, Law, Outcome
+    from airflow_iceberg_compaction.documents import Batch, Law, Outcome, Plan
     from spark_jobs.context import Context
     from spark_jobs.jvm import Group, IcebergTable, SnapshotFacts
 
@@ -65,18 +65,14 @@ class _Rewrite:
             self.remarks.append(
                 f"audited after publish: Iceberg {context.gateway.iceberg_version} lacks {', '.join(context.gateway.missing)}"
             )
-        earlier = next((s.laws for s in context.document.result.steps if s.section == "rewrite"), ())
-        committed = committed_batches(table, plan.run_id, plan.created_at_ms)
+        self.earlier = next((s.laws for s in context.document.result.steps if s.section == "rewrite"), ())
+        self.committed = committed_batches(table, plan)
         for number, batch in enumerate(plan.rewrite.batches, start=1):
             self.progress.batch = number
-            if batch.batch_id in committed:
-                snapshot = committed[batch.batch_id]
-                remembered = [law for law in earlier if law.scope == f"batch {batch.batch_id}"]
-                self.laws += remembered or certify.from_stamp(batch, snapshot.summary.get(AUDIT))
-                self._add(_from_snapshot(batch, snapshot))
-                continue
             try:
                 self._add(self._batch(batch))
+                if any(law.verdict == "violated" for law in self.laws):
+                    break  # published and wrong: somebody must look before anything else is
             except LawViolatedError as error:
                 self.laws += error.laws
                 self._fail(batch, error)
@@ -109,6 +105,10 @@ class _Rewrite:
             if attempt > 1:
                 self.context.back_off(attempt)
                 table = self.context.load_table()
+                # The race may have been lost to another try of this very plan.
+                self.committed = committed_batches(table, self.context.plan)
+            if batch.batch_id in self.committed:
+                return self._take_over(table, batch, self.committed[batch.batch_id])
             carry_out = self._public_attempt if self.context.gateway.missing else self._attempt
             try:
                 result = carry_out(table, batch, attempt, started)
@@ -125,6 +125,19 @@ class _Rewrite:
             duration_ms=_since(started),
         )
 
+    def _take_over(self, table: IcebergTable, batch: Batch, published: SnapshotFacts) -> BatchResult:
+        """A batch that another try of this plan has published, with the laws it left, or checked now if it left none."""
+        scope = f"batch {batch.batch_id}"
+        laws = [law for law in self.earlier if law.scope == scope]
+        if not laws and AUDIT in published.summary:
+            moved = (published.number("added-records") or 0, published.number("deleted-records") or 0)
+            laws = [*certify.from_stamp(batch, published.summary[AUDIT])]
+            laws.append(certify.head_rows(table, scope, published, *moved))
+        elif not laws:
+            laws = [*compare.snapshots(self.context, scope, published)]
+        self._hold(batch, published, laws)
+        return _from_snapshot(batch, published)
+
     def _attempt(self, table: IcebergTable, batch: Batch, number: int, started: float) -> BatchResult:
         context, section = self.context, self.context.plan.rewrite
         self.progress.tell("planning")
@@ -140,7 +153,7 @@ class _Rewrite:
                 duration_ms=_since(started),
                 drift=f"nothing left to rewrite, {batch.input_files} files were planned",
             )
-        attempt = Attempt.new(table, context.plan.run_id, batch.batch_id)
+        attempt = Attempt.new(table, context.plan.plan_id, batch.batch_id)
         context.document.will_write_under(attempt.destination)
         attempt.begin(table, groups)
         counted = (self.progress.files_done, self.progress.bytes_done)
@@ -340,12 +353,12 @@ class _Rewrite:
         )
 
 
-def committed_batches(table: IcebergTable, run_id: str, since_ms: int) -> dict[str, SnapshotFacts]:
-    """The batches of this run that are already published, by the stamps in the snapshot log."""
+def committed_batches(table: IcebergTable, plan: Plan) -> dict[str, SnapshotFacts]:
+    """The batches of this plan that are already published, by the stamps in the snapshot log."""
     return {
         s.summary[BATCH_ID]: s
-        for s in table.snapshots_since(since_ms - CLOCK_SKEW_MS)
-        if s.summary.get(RUN_ID) == run_id and BATCH_ID in s.summary
+        for s in table.snapshots_since(plan.created_at_ms - CLOCK_SKEW_MS)
+        if s.summary.get(PLAN_ID) == plan.plan_id and BATCH_ID in s.summary
     }
 
 

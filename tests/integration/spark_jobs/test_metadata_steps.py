@@ -84,6 +84,8 @@ def test_manifests_are_merged_and_data_stays_untouched(on_lake) -> None:
 
 
 def test_dangling_deletes_go_once_their_data_was_rewritten(on_lake) -> None:
+    if on_lake.iceberg_version < (1, 12):
+        pytest.skip("older versions may drop an equality delete that still applies, so the job leaves them alone")
     table = on_lake.create(by="bucket(2, id)", write__delete__granularity="partition")
     on_lake.fill(table, files=3)
     on_lake.sql(f"DELETE FROM lake.{table} WHERE id % 10 = 1")
@@ -97,7 +99,8 @@ def test_dangling_deletes_go_once_their_data_was_rewritten(on_lake) -> None:
     code, result = on_lake.run(plan, sections=["delete_files"])
     step = on_lake.step(result, "delete_files")
     assert (code, step.outcome, step.numbers["delete_files_removed"]) == (0, "succeeded", 1)
-    assert {law.verdict for law in step.laws} == {"held"}
+    # Which rows deletes hide is counted on request only, and the certificate says so.
+    assert {law.name: law.verdict for law in step.laws} == {"data_untouched": "held", "rows": "not_checked"}
     assert on_lake.rows(table) == before
 
 
@@ -114,7 +117,8 @@ def test_small_position_deletes_are_packed(on_lake) -> None:
     step = on_lake.step(result, "delete_files")
     assert code == 0
     assert step.numbers["delete_files_removed"] > 0
-    assert {law.verdict for law in step.laws} == {"held"}
+    # Which rows deletes hide is counted on request only, and the certificate says so.
+    assert {law.name: law.verdict for law in step.laws} == {"data_untouched": "held", "rows": "not_checked"}
     assert on_lake.rows(table) == before
 
 

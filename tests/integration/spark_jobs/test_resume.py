@@ -59,6 +59,33 @@ def test_committed_batches_are_skipped_and_their_laws_remembered(on_lake) -> Non
     assert unpublished(on_lake, table) == set()
 
 
+def test_a_run_that_is_assessed_again_does_its_new_work(on_lake) -> None:
+    """Clearing a whole Dag run keeps its id, and batches are numbered anew: old stamps must not pass for new work."""
+    table = on_lake.create()
+    on_lake.fill(table)
+    first = on_lake.plan(table)
+    on_lake.run(first)
+    on_lake.fill(table, files=6, start=1000)
+    again = dataclasses.replace(on_lake.plan(table), run_id=first.run_id, created_at_ms=first.created_at_ms + 1)
+    code, result = on_lake.run(again, name="again.json")
+    assert code == 0
+    assert [b.outcome for b in on_lake.step(result).batches] == ["committed"]
+    assert on_lake.files(table) == 1
+
+
+def test_another_application_checks_what_a_lost_one_published(on_lake) -> None:
+    table = on_lake.create()
+    on_lake.fill(table)
+    plan = on_lake.plan(table)
+    with pytest.raises(PowerCutError):
+        on_lake.run(plan, configure=cut_at("committed"))
+    code, result = on_lake.run(plan, name="other-result.json")
+    laws = {law.name: law.verdict for law in on_lake.step(result).laws if law.scope == "batch b-0001"}
+    assert code == 0
+    assert {"rows", "head_rows"} <= laws.keys()
+    assert set(laws.values()) == {"held"}
+
+
 def test_sections_of_other_applications_stay_in_the_result(on_lake) -> None:
     from airflow_iceberg_compaction.documents import ManifestsSection
 
@@ -80,7 +107,7 @@ def test_files_of_an_attempt_that_may_still_be_alive_are_left_alone(on_lake) -> 
     loaded = on_lake.iceberg(table)
     expression = loaded.expression(plan.rewrite.batches[0].filter)
     groups = loaded.plan_groups(expression, loaded.head().snapshot_id, "binpack", plan.rewrite.batches[0].options)
-    attempt = Attempt.new(loaded, plan.run_id, "b-0001")
+    attempt = Attempt.new(loaded, plan.plan_id, "b-0001")
     attempt.begin(loaded, groups)
     removed, kept = clean_leftovers(loaded, plan)
     assert removed == 0
