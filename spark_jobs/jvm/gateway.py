@@ -7,6 +7,8 @@ import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import JavaClass
+
 from spark_jobs.errors import JobError
 from spark_jobs.jvm.table import IcebergTable
 from spark_jobs.jvm.values import parse_sort_column
@@ -84,12 +86,20 @@ class Gateway:
         self._java_session: Any = spark._jsparkSession
         gateway: Any = spark.sparkContext._gateway
         self._new_array = gateway.new_array
+        self._client = gateway._gateway_client
+        self._classes: dict[str, Any] = {}
+
+    def java(self, name: str) -> Any:
+        """A Java class by its full name; ``jvm.a.b.C`` would search every jar for a class ``a`` and a class ``a.b`` first."""
+        if name not in self._classes:
+            self._classes[name] = JavaClass(name, self._client)
+        return self._classes[name]
 
     # ------------------------------------------------------------------------------------------------------- start-up
 
     @cached_property
     def iceberg_version(self) -> str:
-        return str(self._jvm.org.apache.iceberg.IcebergBuild.version())
+        return str(self.java("org.apache.iceberg.IcebergBuild").version())
 
     @cached_property
     def missing(self) -> tuple[str, ...]:
@@ -120,21 +130,21 @@ class Gateway:
     def table(self, identifier: str) -> IcebergTable:
         """The table's state now; ``identifier`` is ``catalog.namespace.name``."""
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in identifier.split("."))
-        load = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
+        load = self.java("org.apache.iceberg.spark.Spark3Util").loadIcebergTable
         return IcebergTable(self, load(self._java_session, quoted), identifier)
 
     def action(self, name: str, table: IcebergTable) -> Any:
         """Iceberg's public action ``name`` (``expireSnapshots`` ...) on ``table``."""
-        actions = self._jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._java_session)
+        actions = self.java("org.apache.iceberg.spark.actions.SparkActions").get(self._java_session)
         return getattr(actions, name)(table.java)
 
     def path_collector(self) -> Any:
         """A ``java.util.function.Consumer`` that keeps what it is given: a delete function that deletes nothing."""
-        return self._jvm.java.util.stream.Stream.builder()
+        return self.java("java.util.stream.Stream").builder()
 
     def strings(self, values: Sequence[str]) -> Any:
         """A ``String[]`` for a Java method with a variable number of arguments."""
-        array = self._new_array(self._jvm.java.lang.String, len(values))
+        array = self._new_array(self.java("java.lang.String"), len(values))
         for position, value in enumerate(values):
             array[position] = value
         return array
@@ -146,7 +156,7 @@ class Gateway:
     def hadoop_filesystem(self, uri: str) -> tuple[Any, Any]:
         """Hadoop's FileSystem for ``uri`` and the path in it."""
         conf = self.spark.sparkContext._jsc.hadoopConfiguration()
-        path = self._jvm.org.apache.hadoop.fs.Path(uri)
+        path = self.java("org.apache.hadoop.fs.Path")(uri)
         return path.getFileSystem(conf), path
 
     def catalog_file_ios(self) -> Iterator[Any]:
@@ -158,7 +168,7 @@ class Gateway:
             start = f"{prefix}{name}."
             properties = {key.removeprefix(start): value for key, value in settings.items() if key.startswith(start)}
             implementation = properties.get("io-impl", "org.apache.iceberg.io.ResolvingFileIO")
-            yield self._jvm.org.apache.iceberg.CatalogUtil.loadFileIO(implementation, properties, conf)
+            yield self.java("org.apache.iceberg.CatalogUtil").loadFileIO(implementation, properties, conf)
 
     def write_stream(self, stream: Any, text: str) -> None:
         """Write ``text`` to a Java output stream, which is closed."""
@@ -170,7 +180,7 @@ class Gateway:
     def read_stream(self, stream: Any) -> bytes:
         """The rest of a Java input stream, which is closed."""
         try:
-            return bytes(self._jvm.org.apache.hadoop.thirdparty.com.google.common.io.ByteStreams.toByteArray(stream))
+            return bytes(self.java("org.apache.hadoop.thirdparty.com.google.common.io.ByteStreams").toByteArray(stream))
         finally:
             stream.close()
 
@@ -213,8 +223,8 @@ class Gateway:
 
     def sort_order(self, table: IcebergTable, columns: Sequence[str]) -> Any:
         """``column [asc|desc] [nulls first|last]`` entries as Iceberg's SortOrder."""
-        builder = self._jvm.org.apache.iceberg.SortOrder.builderFor(table.java.schema())
-        nulls = self._jvm.org.apache.iceberg.NullOrder
+        builder = self.java("org.apache.iceberg.SortOrder").builderFor(table.java.schema())
+        nulls = self.java("org.apache.iceberg.NullOrder")
         for text in columns:
             column, descending, nulls_first = parse_sort_column(text)
             order = nulls.NULLS_FIRST if nulls_first else nulls.NULLS_LAST
@@ -226,7 +236,7 @@ class Gateway:
         """The rows of these scan tasks, deletes applied, read by Iceberg."""
         name = str(uuid.uuid4())
         cache = self._static("org.apache.iceberg.spark.SparkTableCache", "get")
-        manager = self._jvm.org.apache.iceberg.spark.ScanTaskSetManager.get()
+        manager = self.java("org.apache.iceberg.spark.ScanTaskSetManager").get()
         cache.add(name, table.java)
         manager.stageTasks(table.java, name, tasks)
         try:
@@ -238,19 +248,21 @@ class Gateway:
 
     def tasks_of_outputs(self, table: IcebergTable, groups: Iterable[Group]) -> Any:
         """Scan tasks over files that no snapshot holds yet."""
-        iceberg = self._jvm.org.apache.iceberg
-        schema = iceberg.SchemaParser.toJson(table.java.schema())
-        everything = iceberg.expressions.ResidualEvaluator.unpartitioned(iceberg.expressions.Expressions.alwaysTrue())
-        no_deletes = self._new_array(iceberg.DeleteFile, 0)
-        tasks = self._jvm.java.util.ArrayList()
+        schema = self.java("org.apache.iceberg.SchemaParser").toJson(table.java.schema())
+        no_deletes = self._new_array(self.java("org.apache.iceberg.DeleteFile"), 0)
+        residuals = self.java("org.apache.iceberg.expressions.ResidualEvaluator")
+        everything = residuals.unpartitioned(table.everything())
+        parse_spec = self.java("org.apache.iceberg.PartitionSpecParser").toJson
+        new_task = self.java("org.apache.iceberg.BaseFileScanTask")
+        tasks = self.java("java.util.ArrayList")()
         for group in groups:
-            spec = iceberg.PartitionSpecParser.toJson(table.java.specs().get(group.java.outputSpecId()))
+            spec = parse_spec(table.java.specs().get(group.java.outputSpecId()))
             for file in group.java.addedFiles():
-                tasks.add(iceberg.BaseFileScanTask(file, no_deletes, schema, spec, everything))
+                tasks.add(new_task(file, no_deletes, schema, spec, everything))
         return tasks
 
     def tasks_of_inputs(self, groups: Iterable[Group]) -> Any:
-        tasks = self._jvm.java.util.ArrayList()
+        tasks = self.java("java.util.ArrayList")()
         for group in groups:
             tasks.addAll(group.java.fileScanTasks())
         return tasks
@@ -258,23 +270,23 @@ class Gateway:
     # -------------------------------------------------------------------------------------------------------- helpers
 
     def _class(self, name: str) -> Any:
-        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        return self._jvm.java.lang.Class.forName(name, True, loader)
+        loader = self.java("java.lang.Thread").currentThread().getContextClassLoader()
+        return self.java("java.lang.Class").forName(name, True, loader)
 
     def _construct(self, name: str, signature: tuple[str, ...], *arguments: Any) -> Any:
         for constructor in self._class(name).getDeclaredConstructors():
             if tuple(p.getName() for p in constructor.getParameterTypes()) == signature:
                 constructor.setAccessible(True)
-                values = self._new_array(self._jvm.java.lang.Object, len(arguments))
+                values = self._new_array(self.java("java.lang.Object"), len(arguments))
                 for i, argument in enumerate(arguments):
-                    values[i] = self._jvm.java.util.ArrayList(argument) if isinstance(argument, list) else argument
+                    values[i] = self.java("java.util.ArrayList")(argument) if isinstance(argument, list) else argument
                 return constructor.newInstance(values)
         raise JobError(f"{name} has no constructor {signature}; use Iceberg 1.10 to 1.12")
 
     def _static(self, name: str, method: str) -> Any:
         # py4j cannot call a static method that shares its name with an instance method.
-        found = self._class(name).getMethod(method, self._new_array(self._jvm.java.lang.Class, 0))
-        return found.invoke(None, self._new_array(self._jvm.java.lang.Object, 0))
+        found = self._class(name).getMethod(method, self._new_array(self.java("java.lang.Class"), 0))
+        return found.invoke(None, self._new_array(self.java("java.lang.Object"), 0))
 
 
 def _arguments(text: str) -> tuple[str, ...]:

@@ -24,7 +24,9 @@ class IcebergTable:
         self.gateway = gateway
         self.java = java
         self.identifier = identifier
-        self._iceberg = gateway._jvm.org.apache.iceberg
+
+    def _class(self, name: str) -> Any:
+        return self.gateway.java(f"org.apache.iceberg.{name}")
 
     # ------------------------------------------------------------------------------------------------------------ facts
 
@@ -41,7 +43,7 @@ class IcebergTable:
 
     @property
     def properties(self) -> dict[str, str]:
-        return dict(json.loads(self._iceberg.util.JsonUtil.mapper().writeValueAsString(self.java.properties())))
+        return dict(json.loads(self._class("util.JsonUtil").mapper().writeValueAsString(self.java.properties())))
 
     @property
     def format_version(self) -> int:
@@ -62,7 +64,7 @@ class IcebergTable:
 
     def schema(self) -> dict[str, Any]:
         """The current schema as the specification's JSON."""
-        return dict(json.loads(self._iceberg.SchemaParser.toJson(self.java.schema())))
+        return dict(json.loads(self._class("SchemaParser").toJson(self.java.schema())))
 
     def would_expire(self, older_than_ms: int, retain_last: int) -> set[int]:
         """The snapshots Iceberg's retention rules let go now; nothing is expired."""
@@ -80,7 +82,7 @@ class IcebergTable:
 
     def snapshots_since(self, timestamp_ms: int) -> Iterator[SnapshotFacts]:
         """The snapshots in the log, of any branch, newest first, down to the first one older than ``timestamp_ms``."""
-        log = self._iceberg.relocated.com.google.common.collect.Lists.newArrayList(self.java.snapshots())
+        log = self._class("relocated.com.google.common.collect.Lists").newArrayList(self.java.snapshots())
         for position in range(log.size() - 1, -1, -1):
             facts = self._facts(log.get(position))
             if facts is None or facts.timestamp_ms < timestamp_ms:
@@ -91,7 +93,7 @@ class IcebergTable:
         if java is None:
             return None
         # One call instead of one per entry of the summary: a log of hundreds of snapshots is read after every commit.
-        document = json.loads(self._iceberg.SnapshotParser.toJson(java))
+        document = json.loads(self._class("SnapshotParser").toJson(java))
         return SnapshotFacts(
             int(document["snapshot-id"]),
             document.get("parent-snapshot-id"),
@@ -104,7 +106,7 @@ class IcebergTable:
     def expression(self, filter_json: Mapping[str, Any]) -> Any:
         """An expression from the plan's JSON, typed by the table's schema."""
         try:
-            return self._iceberg.expressions.ExpressionParser.fromJson(json.dumps(filter_json), self.java.schema())
+            return self._class("expressions.ExpressionParser").fromJson(json.dumps(filter_json), self.java.schema())
         except Exception as error:
             raise RefusedError(
                 f"Iceberg cannot read the plan's filter ({first_line(error)}); the schema may have changed, assess again"
@@ -115,46 +117,47 @@ class IcebergTable:
         planner = self.gateway.planner(self, strategy, expression, snapshot_id)
         valid = set(planner.validOptions())
         planner.init({key: value for key, value in options.items() if key in valid})
+        groups = list(each(planner.plan().groups()))
+        tasks = self.gateway.java("java.util.ArrayList")()
+        for java in groups:
+            tasks.addAll(java.fileScanTasks())
+        described = self._describe(tasks)
         planned: list[Group] = []
-        for java in each(planner.plan().groups()):
-            inputs, deletes = self._describe(java.fileScanTasks())
-            planned.append(Group(java=java, index=len(planned) + 1, inputs=inputs, deletes=deletes))
+        for index, java in enumerate(groups, start=1):
+            members = [next(described) for _ in range(java.inputFileNum())]
+            deletes = {delete for _, attached in members for delete in attached}
+            planned.append(Group(java=java, index=index, inputs=[file for file, _ in members], deletes=list(deletes)))
         return planned
 
     def planner_options(self, strategy: str) -> set[str]:
-        nothing = self._iceberg.expressions.Expressions.alwaysFalse()
+        nothing = self._class("expressions.Expressions").alwaysFalse()
         return set(self.gateway.planner(self, strategy, nothing, None).validOptions())
 
-    def _describe(self, tasks: Any) -> tuple[list[InputFile], list[DeleteInput]]:
-        inputs: list[InputFile] = []
-        deletes: list[DeleteInput] = []
+    def _describe(self, tasks: Any) -> Iterator[tuple[InputFile, list[DeleteInput]]]:
+        """Each task's file and the deletes attached to it, in order."""
         total = tasks.size()
         for start in range(0, total, CHUNK):
             document = self._describe_chunk(tasks.subList(start, min(start + CHUNK, total)))
-            known = len(deletes)
-            inputs += [
-                InputFile(
-                    path=task["data-file"]["file-path"],
-                    bytes=task["data-file"]["file-size-in-bytes"],
-                    rows=task["data-file"]["record-count"],
-                    format=task["data-file"]["file-format"].lower(),
-                    deletes=tuple(known + index for index in task.get("delete-file-references", ())),
+            deletes = [
+                DeleteInput(
+                    location=f"{d['file-path']}#{d.get('content-offset', 0)}",
+                    rows=d["record-count"],
+                    is_dv=d["file-format"].lower() == "puffin",
                 )
-                for task in document.get("file-scan-tasks", ())
-            ]
-            deletes += [
-                DeleteInput(kind=d["content"], rows=d["record-count"], is_dv=d["file-format"].lower() == "puffin")
                 for d in document.get("delete-files", ())
             ]
-        return inputs, deletes
+            for task in document.get("file-scan-tasks", ()):
+                data = task["data-file"]
+                file = InputFile(path=data["file-path"], bytes=data["file-size-in-bytes"], rows=data["record-count"])
+                yield file, [deletes[index] for index in task.get("delete-file-references", ())]
 
     def _describe_chunk(self, tasks: Any) -> dict[str, Any]:
-        array_list = self.gateway._jvm.java.util.ArrayList
+        array_list = self.gateway.java("java.util.ArrayList")
         try:
             text = self._tasks_json(tasks, array_list())
         except Exception:
             # Iceberg refuses to serialise a task whose deletes are not listed, so this path runs only with deletes.
-            found = self._iceberg.util.DeleteFileSet.create()
+            found = self._class("util.DeleteFileSet").create()
             for task in tasks:
                 found.addAll(task.deletes())
             text = self._tasks_json(tasks, array_list(found))
@@ -167,19 +170,19 @@ class IcebergTable:
             scan = scan.includeColumnStats()
         files = scan.planFiles()
         try:
-            for chunk in each(self._iceberg.relocated.com.google.common.collect.Iterables.partition(files, CHUNK)):
+            for chunk in each(self._class("relocated.com.google.common.collect.Iterables").partition(files, CHUNK)):
                 yield [t["data-file"] for t in json.loads(self._tasks_json(chunk, None))["file-scan-tasks"]]
         finally:
             files.close()
 
     def everything(self) -> Any:
-        return self._iceberg.expressions.Expressions.alwaysTrue()
+        return self._class("expressions.Expressions").alwaysTrue()
 
     def _tasks_json(self, tasks: Any, deletes: Any) -> str:
-        writer = self.gateway._jvm.java.io.StringWriter()
-        generator = self._iceberg.util.JsonUtil.factory().createGenerator(writer)
+        writer = self.gateway.java("java.io.StringWriter")()
+        generator = self._class("util.JsonUtil").factory().createGenerator(writer)
         generator.writeStartObject()
-        self._iceberg.rest.TableScanResponseParser.serializeScanTasks(tasks, deletes, self.java.specs(), generator)
+        self._class("rest.TableScanResponseParser").serializeScanTasks(tasks, deletes, self.java.specs(), generator)
         generator.writeEndObject()
         generator.close()
         return str(writer.toString())
@@ -189,15 +192,15 @@ class IcebergTable:
     def writing_to(self, destination: str) -> IcebergTable:
         """The same state of the table, with new data files under ``destination``; it cannot be committed to."""
         properties = {**self.properties, "write.data.path": destination}
-        locations = self._iceberg.LocationProviders.locationsFor(self.location, properties)
-        operations = self._iceberg.StaticTableOperations(self.java.operations().current(), self.java.io(), locations)
-        return IcebergTable(self.gateway, self._iceberg.BaseTable(operations, self.java.name()), self.identifier)
+        locations = self._class("LocationProviders").locationsFor(self.location, properties)
+        operations = self._class("StaticTableOperations")(self.java.operations().current(), self.java.io(), locations)
+        return IcebergTable(self.gateway, self._class("BaseTable")(operations, self.java.name()), self.identifier)
 
     def accept_outputs(self, group: Group, files: Any) -> None:
         """Attach what an engine wrote for ``group``."""
         group.java.setOutputFiles(files)
         spec = self.java.specs().get(group.java.outputSpecId())
-        parser = self._iceberg.ContentFileParser
+        parser = self._class("ContentFileParser")
         group.outputs = [json.loads(parser.toJson(file, spec)) for file in group.java.addedFiles()]
 
     def commit(
@@ -208,11 +211,11 @@ class IcebergTable:
         New files are as old as the snapshot they were planned from, so that deletes committed since keep applying. The
         plan asks for younger ones where position deletes of that very snapshot would else attach to them again.
         """
-        chosen = self.gateway._jvm.java.util.HashSet()
+        chosen = self.gateway.java("java.util.HashSet")()
         for group in groups:
             chosen.add(group.java)
         try:
-            manager = self._iceberg.actions.RewriteDataFilesCommitManager(
+            manager = self._class("actions.RewriteDataFilesCommitManager")(
                 self.java, snapshot_id, as_old_as_start, dict(stamps)
             )
             manager.commitFileGroups(chosen)

@@ -23,9 +23,11 @@ class SnapshotFacts:
         return None if text is None else int(text)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DeleteInput:
-    kind: str  # position-deletes | equality-deletes
+    """A delete file, or one deletion vector of a Puffin file."""
+
+    location: str  # path#offset
     rows: int
     is_dv: bool
 
@@ -35,11 +37,9 @@ class InputFile:
     path: str
     bytes: int
     rows: int
-    format: str
-    deletes: tuple[int, ...] = ()  # indexes into Group.deletes
 
 
-@dataclass
+@dataclass(eq=False)
 class Group:
     """Files that Iceberg's planner wants rewritten together, with what the job knows about them."""
 
