@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from airflow_iceberg_compaction.policy.model import Catalog as CatalogPolicy
 
-ICEBERG_VERSION = "1.12.0"
+# Spark's minor version -> the Scala it is built with, and the newest Iceberg that was published for it.
+_RUNTIMES = {"3.5": ("2.12", "1.12.0"), "4.0": ("2.13", "1.11.0"), "4.1": ("2.13", "1.12.0")}
 SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _SPARK_TYPES = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue"}
 _RENAMED_FOR_SPARK = {"s3.region": "client.region", "glue.region": "client.region"}
@@ -164,13 +165,14 @@ class CatalogConfig:
             **{f"{prefix}.{key}": value for key, value in translated.items()},
         }
 
-    def packages(self, spark_minor: str = "4.1", scala: str = "2.13") -> tuple[str, ...]:
+    def packages(self, spark_minor: str = "4.1") -> tuple[str, ...]:
         """Maven coordinates for ``spark.jars.packages``: the Iceberg runtime and what catalog and storage need."""
-        found = [f"org.apache.iceberg:iceberg-spark-runtime-{spark_minor}_{scala}:{ICEBERG_VERSION}"]
+        scala, iceberg = _RUNTIMES[spark_minor]
+        found = [f"org.apache.iceberg:iceberg-spark-runtime-{spark_minor}_{scala}:{iceberg}"]
         if self.kind == "sql" and (driver := _JDBC_DRIVERS.get(_dialect(self.properties.get("uri", "")))):
             found.append(driver)
         if storage := self._storage() or ("s3" if self.kind == "glue" else None):
-            found.append(f"org.apache.iceberg:{_FILE_IO[storage][1]}:{ICEBERG_VERSION}")
+            found.append(f"org.apache.iceberg:{_FILE_IO[storage][1]}:{iceberg}")
         return tuple(found)
 
     def secrets(self) -> frozenset[str]:

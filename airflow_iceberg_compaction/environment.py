@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 MIN_JAVA = 17
+SPARK_VERSIONS = ("3.5", "4.0", "4.1")
 
 
 class EnvironmentProblem(RuntimeError):
@@ -54,10 +55,16 @@ def check_pyspark() -> None:
             f"pyspark {pyspark} and pyspark-client {client} overwrite each other's files; "
             f"pip install --force-reinstall 'pyspark-client=={pyspark}' 'pyspark=={pyspark}'"
         )
-    if not pyspark.startswith(("3.5.", "4.0.", "4.1.")):
+    if _minor(pyspark) not in SPARK_VERSIONS:
         raise EnvironmentProblem(
             f"no Iceberg runtime exists for Spark {pyspark}; pip install 'pyspark==4.1.3' 'pyspark-client==4.1.3'"
         )
+
+
+def spark_version() -> str:
+    """The minor version of the Spark this machine would start, 4.1 when it starts one that is not Python's."""
+    minor = _minor(_version("pyspark") or "")
+    return minor if minor in SPARK_VERSIONS else SPARK_VERSIONS[-1]
 
 
 def find_spark_submit() -> str:
@@ -73,6 +80,10 @@ def find_spark_submit() -> str:
             "no spark-submit found; pip install 'airflow-iceberg-compaction[spark]', or set SPARK_HOME"
         )
     return found
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def _version(distribution: str) -> str | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_iceberg_compaction.environment import check_spark_environment, find_spark_submit
+from airflow_iceberg_compaction.environment import check_spark_environment, find_spark_submit, spark_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ def private_folder() -> Path:
 
 def spark_conf(spark: Spark, catalog: CatalogConfig) -> dict[str, str]:
     """The job's whole Spark configuration; the policy's own settings win. Holds the catalog's secrets."""
-    packages = catalog.packages() if spark.packages is None else spark.packages
+    packages = catalog.packages(spark_version()) if spark.packages is None else spark.packages
     sized = {
         "spark.driver.memory": spark.driver_memory,
         "spark.executor.memory": spark.executor_memory,

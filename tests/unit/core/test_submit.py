@@ -81,3 +81,22 @@ def test_a_second_pyspark_client_version_names_the_fix(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(EnvironmentProblem, match="pyspark 4.1.3 and pyspark-client 4.0.0 overwrite"):
         environment.check_pyspark()
+
+
+@pytest.mark.parametrize(
+    ("pyspark", "runtime"),
+    [
+        ("3.5.8", "iceberg-spark-runtime-3.5_2.12:1.12.0"),
+        ("4.0.2", "iceberg-spark-runtime-4.0_2.13:1.11.0"),
+        ("4.1.3", "iceberg-spark-runtime-4.1_2.13:1.12.0"),
+    ],
+)
+def test_the_iceberg_runtime_is_that_of_the_spark_at_hand(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pyspark: str, runtime: str
+) -> None:
+    info = tmp_path / f"pyspark-{pyspark}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: pyspark\nVersion: {pyspark}\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    config = CatalogConfig("lake", {"type": "rest", "uri": "http://localhost:8181"})
+    assert runtime in submit.spark_conf(Spark(), config)["spark.jars.packages"]
