@@ -3,9 +3,9 @@
 Every attempt writes under a folder of its own, ``<data>/compacted/<run>/<batch>/<attempt>/``, whose first file lists the
 attempt's inputs. A killed job therefore leaves folders that can be told apart from everything other writers do.
 
-An attempt that died may not be dead: a lost driver can still reach the catalog. Its files are removed only when it can
-never be published any more, because one of its inputs is no longer live (Iceberg then refuses its commit), and was never
-published, because no snapshot carries its stamp.
+An attempt that died may not be dead: a lost driver can still reach the catalog. Its files are removed only when no
+snapshot holds one of them and none ever will, because one of its inputs is no longer live (Iceberg then refuses its
+commit). Of a published attempt only what lost executors left goes: nothing writes to its folder any more.
 """
 
 from __future__ import annotations
@@ -50,9 +50,14 @@ class Attempt:
         """Record the inputs before anything is written."""
         table.write_text(self.inputs_file, "".join(f"{file.path}\n" for group in groups for file in group.inputs))
 
-    def published(self, table: IcebergTable) -> None:
-        """The record has done its service."""
-        _remove(table, [self.inputs_file])
+    def published(self, table: IcebergTable, groups: Iterable[Group]) -> None:
+        """Remove the record, which has done its service, and what tasks of lost executors left beside the outputs."""
+        outputs = {_name(file["file-path"]) for group in groups for file in group.outputs}
+        try:
+            files = table.list_files(f"{self.destination}/")
+        except RefusedError:
+            files = [self.inputs_file]
+        _remove(table, _record_last(path for path in files if _name(path) not in outputs))
 
     def abandon(self, table: IcebergTable, groups: Iterable[Group]) -> str:
         """Remove what this attempt wrote; why not, if it could not. Only for an attempt that was surely not published."""
@@ -78,45 +83,44 @@ def clean_leftovers(table: IcebergTable, plan: Plan) -> tuple[int, tuple[str, ..
         folders = _attempt_folders(table.list_files(f"{prefix}/"))
     except RefusedError as error:
         return 0, (f"leftovers of a killed attempt would stay until the next orphan removal: {error}",)
+    # A folder without its record was tidied up when it was published.
+    folders = {folder: files for folder, files in folders.items() if _record(files)}
+    if not folders:
+        return 0, ()
+    held = {_name(path) for path in table.paths_in_any_snapshot(f"/{FOLDER}/{_slug(plan.plan_id)}/")}
     stamped = {
         s.summary.get(ATTEMPT_ID)
         for s in table.snapshots_since(plan.created_at_ms - CLOCK_SKEW_MS)
         if s.summary.get(PLAN_ID) == plan.plan_id
     }
-    kept: list[str] = []
-    for folder in [folder for folder in folders if folder.rpartition("/")[2] in stamped]:
-        record = _record(folders.pop(folder))  # published, but the job was killed before it removed the record
-        kept.append(_remove(table, [record] if record else []))
     removed = 0
-    if folders and (plan.snapshot_id is None or table.snapshot(plan.snapshot_id) is None):
-        kept += [
-            f"{folder}: the snapshot log no longer reaches back to the plan; left to orphan removal"
-            for folder in folders
-        ]
-    elif folders:
-        live = _live_paths(table)
-        for folder, files in folders.items():
-            reason = _why_keep(table, folder, files, live)
-            if not reason:
-                reason = _remove(table, _record_last(files))
-                removed += len(files) - 1
-            kept.append(reason)
+    kept: list[str] = []
+    for folder, files in folders.items():
+        reason, leftovers = "", [path for path in files if _name(path) not in held]
+        if len(leftovers) == len(files) and _name(folder) in stamped:
+            leftovers = [path for path in files if path == _record(files)]  # published without any row, as it seems
+        elif len(leftovers) == len(files):
+            reason = _why_keep(table, folder, files)
+        if not reason:
+            reason = _remove(table, _record_last(leftovers))
+            removed += len(leftovers) - 1
+        kept.append(reason)
     return removed, tuple(reason for reason in kept if reason)
 
 
-def _why_keep(table: IcebergTable, folder: str, files: list[str], live: set[str]) -> str:
-    record = _record(files)
-    if any(normal(path) in live for path in files):
-        return f"{folder} holds live files"  # published, although its stamp is gone
-    if record is None:
-        return f"{folder} has no record of its inputs, so its files are left to orphan removal"
+def _why_keep(table: IcebergTable, folder: str, files: list[str]) -> str:
     try:
-        inputs = table.read_text(record).splitlines()
+        inputs = {normal(path) for path in table.read_text(str(_record(files))).splitlines()}
     except Exception as error:
         return f"the record of inputs in {folder} cannot be read ({first_line(error)}); left to orphan removal"
-    if inputs and all(normal(path) in live for path in inputs):
+    if inputs <= _live(table, inputs):
         return f"{folder} may still be published by an attempt that is alive; left to orphan removal"
     return ""
+
+
+def _name(path: str) -> str:
+    """Names of data files are unique, and unlike whole paths they are spelled alike by every store's listing."""
+    return path.rpartition("/")[2]
 
 
 def _record(files: Iterable[str]) -> str | None:
@@ -138,15 +142,13 @@ def _attempt_folders(paths: Iterable[str]) -> dict[str, list[str]]:
     return folders
 
 
-def _live_paths(table: IcebergTable) -> set[str]:
+def _live(table: IcebergTable, paths: set[str]) -> set[str]:
+    """Those of ``paths`` that the head holds."""
     head = table.head()
     if head is None:
         return set()
-    return {
-        normal(file["file-path"])
-        for chunk in table.data_files(table.everything(), head.snapshot_id, statistics=False)
-        for file in chunk
-    }
+    chunks = table.data_files(table.everything(), head.snapshot_id, statistics=False)
+    return {path for chunk in chunks for file in chunk if (path := normal(file["file-path"])) in paths}
 
 
 def _remove(table: IcebergTable, paths: list[str]) -> str:

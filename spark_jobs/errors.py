@@ -36,6 +36,10 @@ class ConflictError(JobError):
     """Somebody else changed the same files first; planning again from the new state can succeed."""
 
 
+class InputGoneError(ConflictError):
+    """A file of the batch is not there; a lost race if the table let go of it meanwhile, damage if it did not."""
+
+
 class UnknownCommitStateError(JobError):
     """The catalog did not say whether the commit happened; only the snapshot log can."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_jobs.errors import ConflictError, JobError, UnknownCommitStateError
+from spark_jobs.errors import ConflictError, InputGoneError, JobError, UnknownCommitStateError
 
-# Iceberg's own exceptions and the two ways Spark reports an input that an expiry deleted under a running job.
 _CONFLICTS = (
     "org.apache.iceberg.exceptions.CommitFailedException",
     "org.apache.iceberg.exceptions.ValidationException",
 )
 _UNKNOWN = "org.apache.iceberg.exceptions.CommitStateUnknownException"
 CLEANABLE = "org.apache.iceberg.exceptions.CleanableFailure"
+# The two ways Spark reports an input that an expiry deleted under a running job.
 _GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
 
 
@@ -24,8 +24,10 @@ def translate(error: Exception, what: str) -> JobError:
     message = f"{what}: {first_line(error)}"
     if _UNKNOWN in names:
         return UnknownCommitStateError(message)
-    if any(name in names for name in (*_CONFLICTS, *_GONE)) or any(name in str(error) for name in _GONE):
+    if any(name in names for name in _CONFLICTS):
         return ConflictError(message)
+    if any(name in names or name in str(error) for name in _GONE):
+        return InputGoneError(message)
     return JobError(f"{message}; see the Spark driver's log")
 
 

@@ -153,6 +153,14 @@ class Gateway:
         """A DataFrame as Iceberg's actions take it."""
         return rows._jdf
 
+    def metadata_rows(self, table: IcebergTable, kind: str) -> DataFrame:
+        """One of Iceberg's metadata tables over ``table`` as it was loaded, not as a session's cache knows it."""
+        from pyspark.sql import DataFrame
+
+        types = self.java("org.apache.iceberg.MetadataTableType")
+        load = self.java("org.apache.iceberg.spark.SparkTableUtil").loadMetadataTable
+        return DataFrame(load(self._java_session, table.java, types.valueOf(kind)), self.spark)
+
     def hadoop_filesystem(self, uri: str) -> tuple[Any, Any]:
         """Hadoop's FileSystem for ``uri`` and the path in it."""
         conf = self.spark.sparkContext._jsc.hadoopConfiguration()

@@ -89,6 +89,13 @@ class IcebergTable:
                 return
             yield facts
 
+    def lineage_since(self, timestamp_ms: int) -> Iterator[SnapshotFacts]:
+        """The head and its ancestors, newest first, down to the first one older than ``timestamp_ms``."""
+        facts = self.head()
+        while facts is not None and facts.timestamp_ms >= timestamp_ms:
+            yield facts
+            facts = None if facts.parent_id is None else self.snapshot(facts.parent_id)
+
     def _facts(self, java: Any) -> SnapshotFacts | None:
         if java is None:
             return None
@@ -175,6 +182,12 @@ class IcebergTable:
         finally:
             files.close()
 
+    def paths_in_any_snapshot(self, fragment: str) -> list[str]:
+        """The data files of all snapshots whose path contains ``fragment``, found by the cluster."""
+        files = self.gateway.metadata_rows(self, "ALL_DATA_FILES")
+        found = files.where(files["file_path"].contains(fragment)).select("file_path").distinct()
+        return [row["file_path"] for row in found.collect()]
+
     def everything(self) -> Any:
         return self._class("expressions.Expressions").alwaysTrue()
 
@@ -230,6 +243,9 @@ class IcebergTable:
 
     def delete_file(self, path: str) -> None:
         self.java.io().deleteFile(path)
+
+    def has_file(self, path: str) -> bool:
+        return bool(self.java.io().newInputFile(path).exists())
 
     def list_files(self, prefix: str) -> list[str]:
         """Every file under ``prefix``; RefusedError when the table's storage cannot list."""

@@ -31,6 +31,10 @@ class DeleteInput:
     rows: int
     is_dv: bool
 
+    @property
+    def path(self) -> str:
+        return self.location.rpartition("#")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class InputFile:

@@ -92,6 +92,6 @@ def _stamped(context: Context, stamps: Mapping[str, str]) -> list[SnapshotFacts]
     table = context.load_table()
     return [
         s
-        for s in table.snapshots_since(context.plan.created_at_ms - CLOCK_SKEW_MS)
+        for s in table.lineage_since(context.plan.created_at_ms - CLOCK_SKEW_MS)
         if s.summary.get(PLAN_ID) == stamps[PLAN_ID] and s.summary.get(BATCH_ID) == stamps[BATCH_ID]
     ]

@@ -13,7 +13,14 @@ from airflow_iceberg_compaction.documents import BatchResult, StepResult
 from spark_jobs import attempts, certify, compare, fallback, probe
 from spark_jobs.attempts import Attempt
 from spark_jobs.context import ATTEMPT_ID, AUDIT, BATCH_ID, CLOCK_SKEW_MS, PLAN_ID, RUN_ID
-from spark_jobs.errors import ConflictError, JobError, LawViolatedError, RefusedError, UnknownCommitStateError
+from spark_jobs.errors import (
+    ConflictError,
+    InputGoneError,
+    JobError,
+    LawViolatedError,
+    RefusedError,
+    UnknownCommitStateError,
+)
 from spark_jobs.jvm import first_line, translate
 from spark_jobs.progress import Progress, note
 
@@ -57,7 +64,7 @@ class _Rewrite:
         self.progress = Progress(
             "rewrite", len(plan.rewrite.batches), plan.rewrite.input_files, plan.rewrite.input_bytes
         )
-        for batch in plan.rewrite.batches:
+        for batch in () if context.gateway.missing else plan.rewrite.batches:  # the public action checks them itself
             _check_options(table, plan.rewrite.strategy, batch)
         known = table.snapshot_ids() if plan.rewrite.probe else ()
         before = probe.warm_up_and_run(context.gateway, plan.rewrite.probe)
@@ -113,6 +120,8 @@ class _Rewrite:
             try:
                 result = carry_out(table, batch, attempt, started)
             except ConflictError as error:
+                if isinstance(error, InputGoneError):
+                    self._refuse_damage(batch, error)
                 last = error
                 note(f"batch {batch.batch_id} attempt {attempt} lost a race: {error}")
                 continue
@@ -124,6 +133,25 @@ class _Rewrite:
             attempts=self.context.max_attempts,
             duration_ms=_since(started),
         )
+
+    def _refuse_damage(self, batch: Batch, error: InputGoneError) -> None:
+        """A file that is missing and still live was not lost to a race, and no retry brings it back."""
+        table = self.context.load_table()
+        head = table.head()
+        if head is None or self.context.gateway.missing:
+            return
+        groups = _plan(
+            table, table.expression(batch.filter), head.snapshot_id, self.context.plan.rewrite.strategy, batch
+        )
+        files = {
+            path for group in groups for path in (*(f.path for f in group.inputs), *(d.path for d in group.deletes))
+        }
+        for path in sorted(files, key=lambda path: path.rpartition("/")[2] not in str(error)):
+            if not table.has_file(path):
+                raise JobError(
+                    f"the table is damaged: its current snapshot holds {path}, which is not in storage; restore the file "
+                    "or roll the table back, this run changed nothing there"
+                ) from error
 
     def _take_over(self, table: IcebergTable, batch: Batch, published: SnapshotFacts) -> BatchResult:
         """A batch that another try of this plan has published, with the laws it left, or checked now if it left none."""
@@ -170,13 +198,16 @@ class _Rewrite:
             self._abandon(table, attempt, groups)
             raise
         self.progress.tell("committing")
+        # Younger files shake off position deletes of the start snapshot, but every equality delete committed meanwhile
+        # beats them. A table that gets such deletes all the time is better compacted and tidied up another night.
+        as_old = number > 1 or batch.options.get("use-starting-sequence-number", "true") == "true"
         try:
-            published = self._commit(table, batch, attempt, groups, head.snapshot_id, certify.stamp(laws))
+            published = self._commit(table, attempt, groups, head.snapshot_id, certify.stamp(laws), as_old=as_old)
         except JobError:
             self.progress.files_done, self.progress.bytes_done = counted
             raise
         context.at_stage("committed")
-        attempt.published(table)
+        attempt.published(table, groups)
         after = certify.after_publish(table, batch, published, groups)
         self.laws += laws
         self._hold(batch, published, after)
@@ -218,17 +249,17 @@ class _Rewrite:
     def _commit(
         self,
         table: IcebergTable,
-        batch: Batch,
         attempt: Attempt,
         groups: Sequence[Group],
         snapshot_id: int,
         audit: str,
+        *,
+        as_old: bool,
     ) -> SnapshotFacts:
         marks = {BATCH_ID: attempt.batch_id, ATTEMPT_ID: attempt.attempt_id, AUDIT: audit}
         stamps = self.context.stamps("rewrite", **marks)
         self.context.at_stage("committing")
         try:
-            as_old = batch.options.get("use-starting-sequence-number", "true") == "true"
             table.commit(groups, snapshot_id, stamps, as_old_as_start=as_old)
         except UnknownCommitStateError as error:
             # Whatever was written may be referenced: it stays, and the snapshot log decides.
@@ -354,10 +385,10 @@ class _Rewrite:
 
 
 def committed_batches(table: IcebergTable, plan: Plan) -> dict[str, SnapshotFacts]:
-    """The batches of this plan that are already published, by the stamps in the snapshot log."""
+    """The batches of this plan that are published and not rolled back, by the stamps in the head's lineage."""
     return {
         s.summary[BATCH_ID]: s
-        for s in table.snapshots_since(plan.created_at_ms - CLOCK_SKEW_MS)
+        for s in table.lineage_since(plan.created_at_ms - CLOCK_SKEW_MS)
         if s.summary.get(PLAN_ID) == plan.plan_id and BATCH_ID in s.summary
     }
 

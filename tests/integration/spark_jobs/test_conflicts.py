@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,28 @@ def test_rows_deleted_meanwhile_by_equality_stay_deleted(on_lake, filled) -> Non
     rows = [row for row in on_lake.rows(filled) if not row.startswith("(7,")]
     configure = while_it_runs("audited", lambda: on_lake.equality_delete(filled, "id", [7]))
     expect(on_lake, filled, plan, rows, configure=configure, attempts=1)
+
+
+def test_equality_deletes_that_keep_coming_do_not_starve_a_batch(on_lake, filled) -> None:
+    """Files as young as their commit lose to every such delete, so the second attempt makes them as old as their rows."""
+    options = {"min-input-files": "2", "use-starting-sequence-number": "false"}
+    plan = on_lake.plan(filled, options=options)
+    rows = [row for row in on_lake.rows(filled) if not row.startswith(("(7,", "(8,"))]
+    doomed = iter((7, 8))
+    configure = while_it_runs("audited", lambda: on_lake.equality_delete(filled, "id", [next(doomed)]), times=2)
+    expect(on_lake, filled, plan, rows, configure=configure, attempts=2)
+
+
+def test_a_live_file_that_is_missing_is_damage_and_not_a_lost_race(on_lake) -> None:
+    table = on_lake.create(by="bucket(2, id)")
+    on_lake.fill(table)
+    plan = on_lake.plan(table, [on_lake.bucket(0, of=2), on_lake.bucket(1, of=2)])
+    lost = on_lake.sql(f"SELECT file_path FROM lake.{table}.files WHERE partition.id_bucket = 0 LIMIT 1")[0][0]
+    Path("/" + lost.removeprefix("file:").lstrip("/")).unlink()
+    code, result = on_lake.run(plan)
+    step = on_lake.step(result)
+    assert (code, [b.outcome for b in step.batches]) == (1, ["failed", "committed"])
+    assert f"the table is damaged: its current snapshot holds {lost}" in step.reason
 
 
 def test_an_overwrite_of_an_input_wins(on_lake) -> None:

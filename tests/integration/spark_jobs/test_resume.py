@@ -16,7 +16,6 @@ from airflow_iceberg_compaction.documents import RunResult
 
 pytestmark = pytest.mark.spark
 
-DRIVER = Path(__file__).with_name("killed_driver.py")
 ROOT = Path(__file__).parents[3]
 
 
@@ -116,6 +115,57 @@ def test_files_of_an_attempt_that_may_still_be_alive_are_left_alone(on_lake) -> 
     assert unpublished(on_lake, table) == set()
 
 
+def leave_behind(on_lake, table: str, name: str):
+    """Configure the job so that a file appears beside the outputs, as a task of a lost executor leaves one."""
+
+    def at_stage(reached: str) -> None:
+        if reached == "written":
+            record = next((on_lake.data_folder(table) / "compacted").rglob("inputs.txt"))
+            record.with_name(name).write_bytes(b"half a file")
+
+    return lambda context: dataclasses.replace(context, at_stage=at_stage)
+
+
+def test_what_a_lost_executor_left_goes_when_the_batch_is_published(on_lake) -> None:
+    table = on_lake.create()
+    on_lake.fill(table)
+    before = on_lake.rows(table)
+    code, _ = on_lake.run(on_lake.plan(table), configure=leave_behind(on_lake, table, "00000-9-left.parquet"))
+    assert code == 0
+    assert on_lake.rows(table) == before
+    assert unpublished(on_lake, table) == set()
+
+
+def test_a_batch_that_was_rolled_back_is_done_again(on_lake) -> None:
+    table = on_lake.create()
+    on_lake.fill(table)
+    plan = on_lake.plan(table)
+    on_lake.run(plan)
+    on_lake.sql(f"CALL lake.system.rollback_to_snapshot('{table}', {plan.snapshot_id})")
+    code, result = on_lake.run(plan)
+    assert (code, [b.outcome for b in on_lake.step(result).batches]) == (0, ["committed"])
+    assert on_lake.files(table) == 1
+
+
+def test_files_that_only_a_tag_still_holds_are_no_leftovers(on_lake) -> None:
+    """The stamp is expired and the head has moved on; reading the tag must still work."""
+    table = on_lake.create(write__delete__mode="copy-on-write")
+    on_lake.fill(table)
+    before = on_lake.rows(table)
+    plan = on_lake.plan(table)
+    with pytest.raises(PowerCutError):
+        on_lake.run(plan, configure=cut_at("committed"))
+    on_lake.fill(table, files=1, start=9000)
+    on_lake.sql(f"ALTER TABLE lake.{table} CREATE TAG kept")
+    on_lake.sql(f"DELETE FROM lake.{table} WHERE id >= 0")
+    later = "TIMESTAMP '2100-01-01 00:00:00'"
+    on_lake.sql(f"CALL lake.system.expire_snapshots(table => '{table}', older_than => {later}, retain_last => 1)")
+    on_lake.run(plan)
+    kept = sorted(map(repr, on_lake.sql(f"SELECT * FROM lake.{table} VERSION AS OF 'kept' WHERE id < 9000")))
+    assert kept == before
+    assert unpublished(on_lake, table) == set()
+
+
 # stage, seconds until the kill, batches committed by then (None: either way is right)
 MOMENTS = {
     "planning": ("planned", 0, 0),
@@ -158,7 +208,28 @@ def test_a_rerun_completes_what_kill_minus_nine_interrupted(on_lake, lake, tmp_p
     assert unpublished(on_lake, table) == set()
 
 
+def test_a_killed_executor_costs_time_and_nothing_else(on_lake, lake, tmp_path) -> None:
+    table = on_lake.create()
+    on_lake.fill(table, rows=200_000)
+    before = on_lake.spark.table(f"lake.{table}").selectExpr("count(*)", "sum(hash(*))").first()
+    plan = on_lake.plan(table)
+    result_file = tmp_path / f"{plan.run_id}-result.json"
+    data = on_lake.data_folder(table) / "compacted"
+    done = another_driver("killed_executor.py", on_lake, lake, tmp_path, plan, result_file, data=str(data))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (killed_at,) = [line for line in done.stdout.splitlines() if line.startswith("killed while")]
+    assert ".parquet" in killed_at
+    assert on_lake.step(on_lake.result(plan)).outcome == "succeeded"
+    assert on_lake.spark.table(f"lake.{table}").selectExpr("count(*)", "sum(hash(*))").first() == before
+    assert unpublished(on_lake, table) == set()
+
+
 def kill_a_driver(on_lake, lake, folder, plan, result_file, stage, delay) -> None:
+    done = another_driver("killed_driver.py", on_lake, lake, folder, plan, result_file, stage=stage, delay=delay)
+    assert done.returncode == -9, done.stdout + done.stderr
+
+
+def another_driver(script, on_lake, lake, folder, plan, result_file, **more) -> subprocess.CompletedProcess[str]:
     conf = {
         **lake.spark_properties(),
         "spark.jars.packages": on_lake.spark.conf.get("spark.jars.packages"),
@@ -173,15 +244,13 @@ def kill_a_driver(on_lake, lake, folder, plan, result_file, stage, delay) -> Non
         "conf": conf,
         "plan": str(folder / "plan.json"),
         "result": str(result_file),
-        "stage": stage,
-        "delay": delay,
+        **more,
     }
     settings_file = folder / f"{uuid.uuid4().hex}.json"
     settings_file.write_text(json.dumps(settings))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_GATEWAY", "SPARK_"))}
     environment["PYTHONPATH"] = str(ROOT)
-    done = subprocess.run(
-        [sys.executable, str(DRIVER), str(settings_file)],
+    return subprocess.run(
+        [sys.executable, str(Path(__file__).with_name(script)), str(settings_file)],
         env=environment, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
-    assert done.returncode == -9, done.stdout + done.stderr
