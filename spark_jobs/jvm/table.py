@@ -145,18 +145,11 @@ class IcebergTable:
         total = tasks.size()
         for start in range(0, total, CHUNK):
             document = self._describe_chunk(tasks.subList(start, min(start + CHUNK, total)))
-            deletes = [
-                DeleteInput(
-                    location=f"{d['file-path']}#{d.get('content-offset', 0)}",
-                    rows=d["record-count"],
-                    is_dv=d["file-format"].lower() == "puffin",
-                )
-                for d in document.get("delete-files", ())
-            ]
+            deletes = document.get("delete-files", ())
             for task in document.get("file-scan-tasks", ()):
                 data = task["data-file"]
                 file = InputFile(path=data["file-path"], bytes=data["file-size-in-bytes"], rows=data["record-count"])
-                yield file, [deletes[index] for index in task.get("delete-file-references", ())]
+                yield file, [_delete(deletes[index], file) for index in task.get("delete-file-references", ())]
 
     def _describe_chunk(self, tasks: Any) -> dict[str, Any]:
         array_list = self.gateway.java("java.util.ArrayList")
@@ -261,3 +254,8 @@ class IcebergTable:
 
     def read_text(self, path: str) -> str:
         return self.gateway.read_stream(self.java.io().newInputFile(path).newStream()).decode()
+
+
+def _delete(delete: Mapping[str, Any], file: InputFile) -> DeleteInput:
+    is_dv = delete["file-format"].lower() == "puffin"
+    return DeleteInput(path=delete["file-path"], data_file=file.path if is_dv else "", rows=delete["record-count"])

@@ -27,13 +27,15 @@ class SnapshotFacts:
 class DeleteInput:
     """A delete file, or one deletion vector of a Puffin file."""
 
-    location: str  # path#offset
+    path: str
+    data_file: (
+        str  # the one a deletion vector is for: a Puffin file holds many vectors, Iceberg 1.10 does not tell where
+    )
     rows: int
-    is_dv: bool
 
     @property
-    def path(self) -> str:
-        return self.location.rpartition("#")[0]
+    def is_dv(self) -> bool:
+        return bool(self.data_file)
 
 
 @dataclass(frozen=True, slots=True)

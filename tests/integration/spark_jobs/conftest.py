@@ -61,6 +61,10 @@ class Lake:
         major, minor = self.gateway.iceberg_version.split(".")[:2]
         return int(major), int(minor)
 
+    @property
+    def catalog_type(self) -> str:
+        return str(self.spark.conf.get("spark.sql.catalog.lake.type"))
+
     def data_folder(self, table: str) -> Path:
         return Path("/" + self.iceberg(table).data_location.removeprefix("file:").lstrip("/"))
 

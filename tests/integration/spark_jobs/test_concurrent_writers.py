@@ -13,8 +13,10 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[3]
 
 
-def test_no_row_is_lost_revived_or_duplicated_under_concurrent_writers() -> None:
+def test_no_row_is_lost_revived_or_duplicated_under_concurrent_writers(on_lake) -> None:
     """Ten rounds of the stress harness; `make stress` runs a hundred."""
+    if on_lake.catalog_type == "hadoop":
+        pytest.skip("a Hadoop catalog on a local file system loses commits of two drivers by itself")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_GATEWAY", "SPARK_"))}
     done = subprocess.run(
         [sys.executable, "tests/stress/concurrent_writers.py", "--rounds", "10", "--operations", "4"],

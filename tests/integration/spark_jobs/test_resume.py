@@ -181,7 +181,7 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_rerun_completes_what_kill_minus_nine_interrupted(on_lake, lake, tmp_path, moment) -> None:
+def test_a_rerun_completes_what_kill_minus_nine_interrupted(on_lake, tmp_path, moment) -> None:
     stage, delay, committed = MOMENTS[moment]
     table = on_lake.create(by="bucket(2, id)")
     on_lake.fill(table)
@@ -189,7 +189,7 @@ def test_a_rerun_completes_what_kill_minus_nine_interrupted(on_lake, lake, tmp_p
     before = on_lake.rows(table)
     plan = on_lake.plan(table, [on_lake.bucket(0, of=2), on_lake.bucket(1, of=2)])
     result_file = tmp_path / f"{plan.run_id}-result.json"
-    kill_a_driver(on_lake, lake, tmp_path, plan, result_file, stage, delay)
+    kill_a_driver(on_lake, tmp_path, plan, result_file, stage, delay)
 
     left = RunResult.from_json(result_file.read_text())
     assert left.finished_at_ms is None
@@ -208,14 +208,14 @@ def test_a_rerun_completes_what_kill_minus_nine_interrupted(on_lake, lake, tmp_p
     assert unpublished(on_lake, table) == set()
 
 
-def test_a_killed_executor_costs_time_and_nothing_else(on_lake, lake, tmp_path) -> None:
+def test_a_killed_executor_costs_time_and_nothing_else(on_lake, tmp_path) -> None:
     table = on_lake.create()
     on_lake.fill(table, rows=200_000)
     before = on_lake.spark.table(f"lake.{table}").selectExpr("count(*)", "sum(hash(*))").first()
     plan = on_lake.plan(table)
     result_file = tmp_path / f"{plan.run_id}-result.json"
     data = on_lake.data_folder(table) / "compacted"
-    done = another_driver("killed_executor.py", on_lake, lake, tmp_path, plan, result_file, data=str(data))
+    done = another_driver("killed_executor.py", on_lake, tmp_path, plan, result_file, data=str(data))
     assert done.returncode == 0, done.stdout + done.stderr
     (killed_at,) = [line for line in done.stdout.splitlines() if line.startswith("killed while")]
     assert ".parquet" in killed_at
@@ -224,15 +224,15 @@ def test_a_killed_executor_costs_time_and_nothing_else(on_lake, lake, tmp_path) 
     assert unpublished(on_lake, table) == set()
 
 
-def kill_a_driver(on_lake, lake, folder, plan, result_file, stage, delay) -> None:
-    done = another_driver("killed_driver.py", on_lake, lake, folder, plan, result_file, stage=stage, delay=delay)
+def kill_a_driver(on_lake, folder, plan, result_file, stage, delay) -> None:
+    done = another_driver("killed_driver.py", on_lake, folder, plan, result_file, stage=stage, delay=delay)
     assert done.returncode == -9, done.stdout + done.stderr
 
 
-def another_driver(script, on_lake, lake, folder, plan, result_file, **more) -> subprocess.CompletedProcess[str]:
+def another_driver(script, on_lake, folder, plan, result_file, **more) -> subprocess.CompletedProcess[str]:
+    here = dict(on_lake.spark.sparkContext.getConf().getAll())
     conf = {
-        **lake.spark_properties(),
-        "spark.jars.packages": on_lake.spark.conf.get("spark.jars.packages"),
+        **{key: value for key, value in here.items() if key.startswith(("spark.sql.", "spark.jars.packages"))},
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
