@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +13,7 @@ from airflow.sdk import DAG, TaskGroup, TriggerRule, get_parsing_context
 from airflow_iceberg_compaction import runs
 from airflow_iceberg_compaction._compat import retry_arguments
 from airflow_iceberg_compaction.dag_docs import describe
+from airflow_iceberg_compaction.exceptions import MaintenanceConfigurationError
 from airflow_iceberg_compaction.operators.broken_policy import BrokenPolicyOperator
 from airflow_iceberg_compaction.operators.maintenance import IcebergMaintenanceOperator
 from airflow_iceberg_compaction.operators.report import IcebergReportOperator
@@ -46,9 +47,23 @@ def build_dags(path: str | Path, *, on_error: Literal["raise", "isolate"] = "rai
         policy, errors = load_policy_isolated(path)
     else:
         policy, errors = load_policy(path), {}
-    dags = [build_dag(policy, table) for table in policy.tables if table.enabled]
-    dags += [_broken_dag(policy, name, error) for name, error in errors.items()]
-    return {dag.dag_id: dag for dag in sorted(dags, key=lambda dag: dag.dag_id) if wanted in (None, dag.dag_id)}
+    dags: dict[str, DAG] = {}
+    broken: dict[str, Exception] = dict(errors)
+    for table in policy.tables:
+        if not table.enabled:
+            continue
+        try:
+            dag = build_dag(policy, table)
+        except MaintenanceConfigurationError as error:
+            if on_error == "raise":
+                raise
+            broken[table.name] = error
+        else:
+            dags[dag.dag_id] = dag
+    for name, mistake in broken.items():
+        dag = _broken_dag(policy, name, mistake, taken=dags)
+        dags[dag.dag_id] = dag
+    return {name: dags[name] for name in sorted(dags) if wanted in (None, name)}
 
 
 def _build_wanted(path: str | Path, wanted: str) -> DAG | None:
@@ -56,9 +71,9 @@ def _build_wanted(path: str | Path, wanted: str) -> DAG | None:
     table = wanted.removeprefix(f"{DAG_ID_PREFIX}.").partition(".")[2]
     try:
         policy = load_policy(path, only=table)
-    except PolicyError:
+        return build_dag(policy, table) if dag_id(policy, table) == wanted else None
+    except (PolicyError, MaintenanceConfigurationError):
         return None
-    return build_dag(policy, table) if dag_id(policy, table) == wanted else None
 
 
 def dag_id(policy: Policy, table: str) -> str:
@@ -107,11 +122,14 @@ def iceberg_maintenance(
     return group
 
 
-def _broken_dag(policy: Policy, table: str, error: PolicyError) -> DAG:
+def _broken_dag(policy: Policy, table: str, error: Exception, taken: Container[str]) -> DAG:
     """A Dag that never runs by itself and says what is wrong with its table."""
+    # The name is one of the things that can be wrong with a table, and it must not take a good one's place.
+    name = re.sub(r"[^\w.-]", "_", dag_id(policy, table))
+    while name in taken:
+        name += "_"
     with DAG(
-        # The name is one of the things that can be wrong with a table.
-        dag_id=re.sub(r"[^\w.-]", "_", dag_id(policy, table)),
+        dag_id=name,
         description="The policy of this table cannot be used; see the Dag's documentation.",
         schedule=None,
         catchup=False,

@@ -36,7 +36,6 @@ SECTION_TASK_IDS: Mapping[Section, str] = {
 PLAN_URI = "plan_uri"
 HEALTH = "health"
 RESULT_URI = "result_uri"
-APPLICATION_ID = "application_id"
 REPORT_URI = "report_uri"
 ERROR = "error"
 

@@ -92,7 +92,7 @@ class Tariff:
         return (
             "two requests for each input file and one for each output file",
             f"{self.throughput_bytes_per_second / 1e6:.1f} MB/s of input ({learned})",
-            f"replaced files are stored for {self.retention_days:g} days until their snapshots expire",
+            f"replaced files are stored for {round(self.retention_days, 2):g} days until their snapshots expire",
             f"readers open each file {self.prices.reads_per_day:g} times a day (prices.reads_per_day)",
         )
 

@@ -16,7 +16,6 @@ _WIDE = Context(prec=60)  # Iceberg's decimals have up to 38 digits, Python's de
 
 MICROS_PER_HOUR = 3_600_000_000
 MICROS_PER_DAY = 24 * MICROS_PER_HOUR
-TIMESTAMPS = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
 
 
 def to_json(field: str, type_name: str, value: Any) -> Any:

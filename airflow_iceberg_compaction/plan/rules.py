@@ -19,7 +19,6 @@ NEVER_BY_DELETE_COUNT = 2**31 - 1  # Iceberg's default: Integer.MAX_VALUE, the r
 DELETE_RATIO = 0.3
 MAX_GROUP_BYTES = 100 * 1024**3
 DEFAULT_TARGET_FILE_SIZE = 512 * 1024**2
-SPLIT_OVERHEAD = 5 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)

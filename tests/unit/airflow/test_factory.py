@@ -141,6 +141,23 @@ def test_isolation_keeps_valid_tables_and_shows_each_broken_one(write_policy):
         bad.get_task("policy_error").execute({})
 
 
+def test_isolation_covers_what_only_building_the_dag_shows(write_policy, monkeypatch):
+    path = write_policy("tables: [{name: shop.good}, {name: shop.bad, schedule: {timetable: no.such.Timetable}}]")
+    with pytest.raises(Exception, match=r"no\.such\.Timetable"):
+        build_dags(path)
+    dags = build_dags(path, on_error="isolate")
+    assert list(dags) == ["iceberg_maintenance.lake.shop.bad", "iceberg_maintenance.lake.shop.good"]
+    assert "no.such.Timetable" in dags["iceberg_maintenance.lake.shop.bad"].doc_md
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "iceberg_maintenance.lake.shop.bad")
+    assert build_dags(path, on_error="isolate")["iceberg_maintenance.lake.shop.bad"].get_task("policy_error")
+
+
+def test_a_broken_name_does_not_take_the_place_of_a_good_one(write_policy):
+    dags = build_dags(write_policy("tables: [{name: shop.a_b}, {name: 'shop.a b'}]"), on_error="isolate")
+    assert list(dags) == ["iceberg_maintenance.lake.shop.a_b", "iceberg_maintenance.lake.shop.a_b_"]
+    assert dags["iceberg_maintenance.lake.shop.a_b"].get_task("assess")
+
+
 def test_isolation_does_not_hide_a_mistake_that_all_tables_share(write_policy):
     with pytest.raises(PolicyError):
         build_dags(write_policy("sparks: {}\ntables: [{name: shop.good}]"), on_error="isolate")
