@@ -110,7 +110,7 @@ def clean_leftovers(table: IcebergTable, plan: Plan) -> tuple[int, tuple[str, ..
 
 def _why_keep(table: IcebergTable, folder: str, files: list[str]) -> str:
     try:
-        inputs = {normal(path) for path in table.read_text(str(_record(files))).splitlines()}
+        inputs = {normal(path) for path in table.read_text(str(_record(files))).split("\n") if path}
     except Exception as error:
         return f"the record of inputs in {folder} cannot be read ({first_line(error)}); left to orphan removal"
     if inputs <= _live(table, inputs):

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_iceberg_compaction.documents import Law
@@ -138,8 +137,7 @@ def decode(kind: str, text: str | None) -> Any:
         if kind == "boolean":
             return raw != b"\x00"
         if kind.startswith("decimal"):
-            scale = int(kind.rstrip(")").split(",")[1])
-            return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale)
+            return int.from_bytes(raw, "big", signed=True)  # without its scale, which never changes
         if kind == "string":
             return raw.decode()
         if kind in ("binary", "uuid") or kind.startswith("fixed"):
@@ -244,8 +242,8 @@ def _compare_bound(column: Column, group: GroupSides, *, upper: bool) -> tuple[i
 
 def _cut_alike(column: Column, old: Any, new: Any, *, upper: bool) -> bool:
     """Whether two bounds of a text can come from the same value, cut at different lengths."""
-    if column.type not in _TEXTS or max(len(old), len(new)) < column.truncation:
-        return False
+    if column.type not in _TEXTS or min(len(old), len(new)) < column.truncation:
+        return False  # a shorter one was not cut
     length = min(len(old), len(new))
     # A cut upper bound has its last character incremented, so that one says nothing.
     length = max(length - 1, 0) if upper else length

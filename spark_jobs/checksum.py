@@ -26,6 +26,9 @@ class Checksum:
         return f"{self.rows} rows {self.digest}"
 
 
+NOTHING = Checksum(0, f"0:{0:016x}")
+
+
 def checksum(rows: DataFrame, columns: list[str] | None = None) -> Checksum:
     """Row count, sum and xor of a 64-bit hash per row over ``columns`` (all but the lineage columns when not given)."""
     names = [f.name for f in rows.schema if f.name not in LINEAGE] if columns is None else columns

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.documents import Law
 from spark_jobs.checksum import checksum
+from spark_jobs.jvm import quoted
 
 if TYPE_CHECKING:
     from spark_jobs.context import Context
@@ -18,10 +19,10 @@ def snapshots(context: Context, scope: str, published: SnapshotFacts) -> tuple[L
         detail = "the snapshot before it is gone, so the two cannot be compared"
         return (Law(name="rows", scope=scope, before=None, after=None, verdict="not_checked", checked="after_publish",
                     detail=detail),)  # fmt: skip
-    spark = context.gateway.spark
-    name = f"{context.plan.catalog}.{context.plan.table}"
-    old = spark.read.option("versionAsOf", str(published.parent_id)).table(name)
-    new = spark.read.option("versionAsOf", str(published.snapshot_id)).table(name)
+    # In SQL, because Spark 3.5 ignores the reader's option `versionAsOf` for a table.
+    query = f"SELECT * FROM {quoted(f'{context.plan.catalog}.{context.plan.table}')} VERSION AS OF "
+    old = context.gateway.spark.sql(f"{query}{published.parent_id}")
+    new = context.gateway.spark.sql(f"{query}{published.snapshot_id}")
     before, after = old.count(), new.count()
     laws = [_law("rows", scope, before, after, published)]
     if context.plan.rewrite.audit == "checksum" or before != after:

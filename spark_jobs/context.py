@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs.engines.iceberg import IcebergEngine
-from spark_jobs.errors import RefusedError
+from spark_jobs.errors import CatalogError, RefusedError
+from spark_jobs.jvm import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,10 @@ class Context:
 
     def load_table(self) -> IcebergTable:
         """The planned table as it is now; RefusedError when another one has taken its name."""
-        table = self.gateway.table(f"{self.plan.catalog}.{self.plan.table}")
+        try:
+            table = self.gateway.table(f"{self.plan.catalog}.{self.plan.table}")
+        except Exception as error:
+            raise CatalogError(f"{self.plan.table} could not be loaded: {first_line(error)}") from error
         if table.uuid != self.plan.table_uuid:
             raise RefusedError(
                 f"{self.plan.table} has uuid {table.uuid}, the plan was made for {self.plan.table_uuid}: the table was "

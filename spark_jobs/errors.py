@@ -16,6 +16,10 @@ class RefusedError(JobError):
     """The job will not touch this table as it is; nothing was changed."""
 
 
+class CatalogError(JobError):
+    """The catalog could not be asked for the table; it may answer later."""
+
+
 class LawViolatedError(JobError):
     """New files do not hold the rows of the old ones; nothing of the batch was published."""
 

@@ -35,4 +35,4 @@ def publish(context: Context, table: IcebergTable, batch: Batch, attempt_id: str
     try:
         action.execute()
     except Exception as error:
-        raise translate(error, f"batch {batch.batch_id} failed") from error
+        raise translate(error, f"batch {batch.batch_id} failed", of_commit=True, of_inputs=True) from error

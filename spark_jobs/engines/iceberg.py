@@ -43,7 +43,7 @@ class IcebergEngine:
         try:
             return self._runner.rewrite(group.java)
         except Exception as error:
-            known = translate(error, f"group {group.index} could not be written")
+            known = translate(error, f"group {group.index} could not be written", of_inputs=True)
             if type(known) is not JobError:
                 raise known from error
             raise EngineError(

@@ -7,7 +7,7 @@ the classes and signatures used here this Iceberg lacks; the job then goes throu
 from __future__ import annotations
 
 from spark_jobs.jvm.failures import first_line, is_missing_file, translate
-from spark_jobs.jvm.gateway import Gateway
+from spark_jobs.jvm.gateway import Gateway, quoted
 from spark_jobs.jvm.table import IcebergTable
 from spark_jobs.jvm.values import DeleteInput, Group, InputFile, SnapshotFacts, each, parse_sort_column
 
@@ -22,5 +22,6 @@ __all__ = [
     "first_line",
     "is_missing_file",
     "parse_sort_column",
+    "quoted",
     "translate",
 ]

@@ -16,17 +16,20 @@ CLEANABLE = "org.apache.iceberg.exceptions.CleanableFailure"
 _GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
 
 
-def translate(error: Exception, what: str) -> JobError:
-    """A Java failure as one of ours, by the classes in its chain of causes."""
+def translate(error: Exception, what: str, *, of_commit: bool = False, of_inputs: bool = False) -> JobError:
+    """A Java failure as one of ours, by the classes in its chain of causes.
+
+    The same exceptions mean a lost race in a commit, or while inputs are read, and a mistake or damage anywhere else.
+    """
     if isinstance(error, JobError):
         return error
     names = java_classes(error)
     message = f"{what}: {first_line(error)}"
     if _UNKNOWN in names:
         return UnknownCommitStateError(message)
-    if any(name in names for name in _CONFLICTS):
+    if of_commit and any(name in names for name in _CONFLICTS):
         return ConflictError(message)
-    if any(name in names or name in str(error) for name in _GONE):
+    if of_inputs and any(name in names or name in str(error) for name in _GONE):
         return InputGoneError(message)
     return JobError(f"{message}; see the Spark driver's log")
 

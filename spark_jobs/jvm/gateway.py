@@ -129,9 +129,11 @@ class Gateway:
 
     def table(self, identifier: str) -> IcebergTable:
         """The table's state now; ``identifier`` is ``catalog.namespace.name``."""
-        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in identifier.split("."))
         load = self.java("org.apache.iceberg.spark.Spark3Util").loadIcebergTable
-        return IcebergTable(self, load(self._java_session, quoted), identifier)
+        table = IcebergTable(self, load(self._java_session, quoted(identifier)), identifier)
+        if self.spark.conf.get(f"spark.sql.catalog.{identifier.partition('.')[0]}.cache-enabled", "true") != "false":
+            table.refresh()  # it may be as old as the session's cache
+        return table
 
     def action(self, name: str, table: IcebergTable) -> Any:
         """Iceberg's public action ``name`` (``expireSnapshots`` ...) on ``table``."""
@@ -166,6 +168,13 @@ class Gateway:
         conf = self.spark.sparkContext._jsc.hadoopConfiguration()
         path = self.java("org.apache.hadoop.fs.Path")(uri)
         return path.getFileSystem(conf), path
+
+    def has_hadoop_client(self, uri: str) -> bool:
+        try:
+            self.hadoop_filesystem(uri)
+        except Exception:
+            return False
+        return True
 
     def catalog_file_ios(self) -> Iterator[Any]:
         """The FileIO of every Iceberg catalog of this application: they reach stores that Hadoop has no client for."""
@@ -245,9 +254,9 @@ class Gateway:
         name = str(uuid.uuid4())
         cache = self._static("org.apache.iceberg.spark.SparkTableCache", "get")
         manager = self.java("org.apache.iceberg.spark.ScanTaskSetManager").get()
-        cache.add(name, table.java)
         manager.stageTasks(table.java, name, tasks)
         try:
+            cache.add(name, table.java)
             # Iceberg 1.10 wants the option, 1.11 and later go by the name alone.
             yield self.spark.read.format("iceberg").option("scan-task-set-id", name).load(name)
         finally:
@@ -295,6 +304,11 @@ class Gateway:
         # py4j cannot call a static method that shares its name with an instance method.
         found = self._class(name).getMethod(method, self._new_array(self.java("java.lang.Class"), 0))
         return found.invoke(None, self._new_array(self.java("java.lang.Object"), 0))
+
+
+def quoted(identifier: str) -> str:
+    """``catalog.namespace.name`` for Spark's parser, whatever characters the parts hold."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in identifier.split("."))
 
 
 def _arguments(text: str) -> tuple[str, ...]:

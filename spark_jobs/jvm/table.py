@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.errors import ConflictError, JobError, RefusedError, UnknownCommitStateError
+from spark_jobs.errors import ConflictError, RefusedError, UnknownCommitStateError
 from spark_jobs.jvm.failures import CLEANABLE, first_line, is_missing_file, java_classes, translate
 from spark_jobs.jvm.values import DeleteInput, Group, InputFile, SnapshotFacts, each
 
@@ -81,13 +82,10 @@ class IcebergTable:
         return {int(snapshot.snapshotId()) for snapshot in each(self.java.snapshots())}
 
     def snapshots_since(self, timestamp_ms: int) -> Iterator[SnapshotFacts]:
-        """The snapshots in the log, of any branch, newest first, down to the first one older than ``timestamp_ms``."""
-        log = self._class("relocated.com.google.common.collect.Lists").newArrayList(self.java.snapshots())
-        for position in range(log.size() - 1, -1, -1):
-            facts = self._facts(log.get(position))
-            if facts is None or facts.timestamp_ms < timestamp_ms:
-                return
-            yield facts
+        """The snapshots in the log, of any branch, that are no older than ``timestamp_ms``; in any order, as some writers do."""
+        for snapshot in each(self.java.snapshots()):
+            if snapshot.timestampMillis() >= timestamp_ms and (facts := self._facts(snapshot)):
+                yield facts
 
     def lineage_since(self, timestamp_ms: int) -> Iterator[SnapshotFacts]:
         """The head and its ancestors, newest first, down to the first one older than ``timestamp_ms``."""
@@ -145,11 +143,13 @@ class IcebergTable:
         total = tasks.size()
         for start in range(0, total, CHUNK):
             document = self._describe_chunk(tasks.subList(start, min(start + CHUNK, total)))
-            deletes = document.get("delete-files", ())
+            deletes = [_delete(delete) for delete in document.get("delete-files", ())]
+            vectors = {delete.data_file: delete for delete in deletes if delete.is_dv}
             for task in document.get("file-scan-tasks", ()):
-                data = task["data-file"]
-                file = InputFile(path=data["file-path"], bytes=data["file-size-in-bytes"], rows=data["record-count"])
-                yield file, [_delete(deletes[index], file) for index in task.get("delete-file-references", ())]
+                file = _input(task["data-file"])
+                attached = {deletes[index] for index in task.get("delete-file-references", ())}
+                # Before 1.11 the references to all vectors of a Puffin file name the last one.
+                yield file, [d for d in attached if not d.is_dv] + [v for v in (vectors.get(file.path),) if v]
 
     def _describe_chunk(self, tasks: Any) -> dict[str, Any]:
         array_list = self.gateway.java("java.util.ArrayList")
@@ -188,10 +188,30 @@ class IcebergTable:
         writer = self.gateway.java("java.io.StringWriter")()
         generator = self._class("util.JsonUtil").factory().createGenerator(writer)
         generator.writeStartObject()
-        self._class("rest.TableScanResponseParser").serializeScanTasks(tasks, deletes, self.java.specs(), generator)
+        self._class("rest.TableScanResponseParser").serializeScanTasks(tasks, deletes, self._specs, generator)
         generator.writeEndObject()
         generator.close()
         return str(writer.toString())
+
+    @cached_property
+    def _specs(self) -> Any:
+        """The table's specs for Iceberg's parser, which refuses files of a spec of which only ``void`` fields are left.
+
+        Such files hold a partition of nulls; any spec with as many fields that is not all void lets them pass.
+        """
+        specs = self.gateway.java("java.util.HashMap")(self.java.specs())
+        parser = self._class("PartitionSpecParser")
+        for spec_id, spec in dict(self.java.specs()).items():
+            fields = json.loads(parser.toJson(spec))["fields"]
+            if fields and not spec.isPartitioned():
+                column = next(iter(self.schema()["fields"]))["id"]
+                stand_in = [
+                    {"name": f"p{n}", "transform": f"bucket[{n + 2}]", "source-id": column, "field-id": 1000 + n}
+                    for n in range(len(fields))
+                ]
+                text = json.dumps({"spec-id": spec_id, "fields": stand_in})
+                specs.put(spec_id, parser.fromJson(self.java.schema(), text))
+        return specs
 
     # ------------------------------------------------------------------------------------------------ writing, commits
 
@@ -220,18 +240,19 @@ class IcebergTable:
         chosen = self.gateway.java("java.util.HashSet")()
         for group in groups:
             chosen.add(group.java)
+        self.refresh()
+        if self.java.snapshot(snapshot_id) is None:
+            raise ConflictError(f"snapshot {snapshot_id}, from which the batch was planned, was expired")
         try:
             manager = self._class("actions.RewriteDataFilesCommitManager")(
                 self.java, snapshot_id, as_old_as_start, dict(stamps)
             )
             manager.commitFileGroups(chosen)
         except Exception as error:
-            known = translate(error, "the commit failed")
-            if type(known) is not JobError or CLEANABLE in java_classes(error):
-                raise known from error
-            if self.java.snapshot(snapshot_id) is None:
-                raise ConflictError(f"snapshot {snapshot_id}, from which the batch was planned, was expired") from error
+            known = translate(error, "the commit failed", of_commit=True)
             # Only Iceberg's "cleanable" failures promise that nothing was published.
+            if CLEANABLE in java_classes(error):
+                raise known from error
             raise UnknownCommitStateError(str(known)) from error
 
     def delete_file(self, path: str) -> None:
@@ -256,6 +277,14 @@ class IcebergTable:
         return self.gateway.read_stream(self.java.io().newInputFile(path).newStream()).decode()
 
 
-def _delete(delete: Mapping[str, Any], file: InputFile) -> DeleteInput:
-    is_dv = delete["file-format"].lower() == "puffin"
-    return DeleteInput(path=delete["file-path"], data_file=file.path if is_dv else "", rows=delete["record-count"])
+def _input(file: Mapping[str, Any]) -> InputFile:
+    return InputFile(
+        path=file["file-path"], bytes=file["file-size-in-bytes"], rows=file["record-count"], spec_id=file["spec-id"]
+    )
+
+
+def _delete(file: Mapping[str, Any]) -> DeleteInput:
+    is_dv = file["file-format"].lower() == "puffin"
+    return DeleteInput(
+        path=file["file-path"], data_file=file["referenced-data-file"] if is_dv else "", rows=file["record-count"]
+    )

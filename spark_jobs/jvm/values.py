@@ -28,9 +28,7 @@ class DeleteInput:
     """A delete file, or one deletion vector of a Puffin file."""
 
     path: str
-    data_file: (
-        str  # the one a deletion vector is for: a Puffin file holds many vectors, Iceberg 1.10 does not tell where
-    )
+    data_file: str  # the one a deletion vector is for, empty for other deletes
     rows: int
 
     @property
@@ -43,6 +41,7 @@ class InputFile:
     path: str
     bytes: int
     rows: int
+    spec_id: int
 
 
 @dataclass(eq=False)
@@ -54,6 +53,11 @@ class Group:
     inputs: list[InputFile]
     deletes: list[DeleteInput]
     outputs: list[dict[str, Any]] = field(default_factory=list)  # ContentFile JSON, once written
+
+    @property
+    def changes_spec(self) -> bool:
+        """Whether files move to another partition spec, where deletes of the old one no longer reach them."""
+        return any(file.spec_id != self.java.outputSpecId() for file in self.inputs)
 
     @property
     def input_bytes(self) -> int:

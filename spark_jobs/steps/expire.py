@@ -88,7 +88,7 @@ def _expire(context: Context, chosen: list[int], retain_last: int):  # type: ign
         try:
             return action.execute()
         except Exception as error:
-            known = translate(error, f"expiry of {context.plan.table} failed")
+            known = translate(error, f"expiry of {context.plan.table} failed", of_commit=True)
             if not isinstance(known, ConflictError) or attempt == context.max_attempts:
                 raise known from error
             note(f"expiry attempt {attempt} lost a race: {known}")

@@ -34,7 +34,7 @@ def commit(
             change(stamps)
             return _stamped(context, stamps)
         except Exception as error:
-            known = translate(error, f"{name} of {context.plan.table} failed")
+            known = translate(error, f"{name} of {context.plan.table} failed", of_commit=True, of_inputs=True)
             if isinstance(known, UnknownCommitStateError):
                 done = _stamped(context, stamps)
                 if done:

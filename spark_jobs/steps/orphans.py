@@ -88,11 +88,13 @@ def _refuse_overlap(locations: list[str], others: tuple[str, ...]) -> None:
 
 def _list(context: Context, table: IcebergTable, location: str, older_than_ms: int) -> list[str]:
     action = context.gateway.action("deleteOrphanFiles", table).location(location).olderThan(older_than_ms)
+    action.usePrefixListing(not context.gateway.has_hadoop_client(location))
     try:
         result = action.deleteWith(context.gateway.path_collector()).execute()
     except Exception as error:
         raise translate(error, f"orphan files of {context.plan.table} could not be listed") from error
-    return [str(path) for path in each(result.orphanFileLocations())]
+    found = (str(path) for path in each(result.orphanFileLocations()))
+    return [path for path in found if contains(location, path)]
 
 
 def _over_cap(table: IcebergTable, found: int, max_deletes: int, max_share: float) -> str:
@@ -110,15 +112,19 @@ def _over_cap(table: IcebergTable, found: int, max_deletes: int, max_share: floa
 
 def _delete(context: Context, locations: list[str], found: list[str], older_than_ms: int) -> int:
     """Delete what is on the list and still nobody's, by a fresh look at the table."""
-    spark = context.gateway.spark
     table = context.load_table()
-    rows = spark.createDataFrame([(path,) for path in found], "file_path string").selectExpr(
-        "file_path", "timestamp_millis(0) as last_modified"
-    )
+    # Iceberg compares list and location as texts, so the location must be spelled as the listing spells it, and end
+    # with a slash: `events` is also how `events-of-somebody-else` begins.
+    spelled: dict[str, list[str]] = {}
+    for path in found:
+        for location in locations:
+            if contains(location, path):
+                spelled.setdefault(f"{spelled_like(path, location)}/", []).append(path)
     deleted = 0
-    # Iceberg compares the list with the location as texts, so the location must be spelled as the listing spells it.
-    spelled = {spelled_like(path, location) for location in locations for path in found if contains(location, path)}
-    for location in sorted(spelled):
+    for location, below in sorted(spelled.items()):
+        rows = context.gateway.spark.createDataFrame([(path,) for path in below], "file_path string").selectExpr(
+            "file_path", "timestamp_millis(0) as last_modified"
+        )
         action = context.gateway.action("deleteOrphanFiles", table).location(location).olderThan(older_than_ms)
         try:
             result = action.compareToFileList(context.gateway.java_rows(rows)).execute()

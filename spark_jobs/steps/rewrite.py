@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from spark_jobs import attempts, certify, compare, fallback, probe
 from spark_jobs.attempts import Attempt
 from spark_jobs.context import ATTEMPT_ID, AUDIT, BATCH_ID, CLOCK_SKEW_MS, PLAN_ID, RUN_ID
 from spark_jobs.errors import (
+    CatalogError,
     ConflictError,
     InputGoneError,
     JobError,
@@ -121,7 +123,7 @@ class _Rewrite:
                 result = carry_out(table, batch, attempt, started)
             except ConflictError as error:
                 if isinstance(error, InputGoneError):
-                    self._refuse_damage(batch, error)
+                    self._refuse_damage(table, batch, error)
                 last = error
                 note(f"batch {batch.batch_id} attempt {attempt} lost a race: {error}")
                 continue
@@ -134,15 +136,15 @@ class _Rewrite:
             duration_ms=_since(started),
         )
 
-    def _refuse_damage(self, batch: Batch, error: InputGoneError) -> None:
+    def _refuse_damage(self, table: IcebergTable, batch: Batch, error: InputGoneError) -> None:
         """A file that is missing and still live was not lost to a race, and no retry brings it back."""
+        started_from = table.head()
         table = self.context.load_table()
         head = table.head()
         if head is None or self.context.gateway.missing:
             return
-        groups = _plan(
-            table, table.expression(batch.filter), head.snapshot_id, self.context.plan.rewrite.strategy, batch
-        )
+        strategy = self.context.plan.rewrite.strategy
+        groups = _plan(table, table.expression(batch.filter), head.snapshot_id, strategy, batch)
         files = {
             path for group in groups for path in (*(f.path for f in group.inputs), *(d.path for d in group.deletes))
         }
@@ -152,6 +154,8 @@ class _Rewrite:
                     f"the table is damaged: its current snapshot holds {path}, which is not in storage; restore the file "
                     "or roll the table back, this run changed nothing there"
                 ) from error
+        if head == started_from:  # nobody committed anything: it was no input that is missing
+            raise JobError(f"{error}; see the Spark driver's log") from error
 
     def _take_over(self, table: IcebergTable, batch: Batch, published: SnapshotFacts) -> BatchResult:
         """A batch that another try of this plan has published, with the laws it left, or checked now if it left none."""
@@ -200,7 +204,9 @@ class _Rewrite:
         self.progress.tell("committing")
         # Younger files shake off position deletes of the start snapshot, but every equality delete committed meanwhile
         # beats them. A table that gets such deletes all the time is better compacted and tidied up another night.
-        as_old = number > 1 or batch.options.get("use-starting-sequence-number", "true") == "true"
+        # Files that move to another spec must be young: equality deletes of their old spec cannot reach them there.
+        asked = batch.options.get("use-starting-sequence-number", "true") == "true"
+        as_old = (asked or number > 1) and not any(group.changes_spec for group in groups)
         try:
             published = self._commit(table, attempt, groups, head.snapshot_id, certify.stamp(laws), as_old=as_old)
         except JobError:
@@ -264,7 +270,11 @@ class _Rewrite:
         except UnknownCommitStateError as error:
             # Whatever was written may be referenced: it stays, and the snapshot log decides.
             for look in range(1, _LOOKS_FOR_STAMP + 1):
-                found = self._find(attempt.attempt_id)
+                try:
+                    found = self._find(attempt.attempt_id)
+                except CatalogError as still_away:
+                    note(str(still_away))
+                    found = None
                 if found is not None:
                     return found
                 self.context.back_off(look)
@@ -295,7 +305,9 @@ class _Rewrite:
     def _find(self, attempt_id: str) -> SnapshotFacts | None:
         table = self.context.load_table()
         since = self.context.plan.created_at_ms - CLOCK_SKEW_MS
-        return next((s for s in table.snapshots_since(since) if s.summary.get(ATTEMPT_ID) == attempt_id), None)
+        # It is nearly always the head; after a rollback it may be anywhere.
+        seen = itertools.chain(table.lineage_since(since), table.snapshots_since(since))
+        return next((s for s in seen if s.summary.get(ATTEMPT_ID) == attempt_id), None)
 
     def _public_attempt(self, table: IcebergTable, batch: Batch, number: int, started: float) -> BatchResult:
         """One attempt through Iceberg's public action, audited once it is published."""
@@ -397,7 +409,7 @@ def _plan(table: IcebergTable, expression: Any, snapshot_id: int, strategy: str,
     try:
         return table.plan_groups(expression, snapshot_id, strategy, batch.options)
     except Exception as error:
-        raise translate(error, "Iceberg could not plan the batch") from error
+        raise translate(error, "Iceberg could not plan the batch", of_inputs=True) from error
 
 
 def _check_options(table: IcebergTable, strategy: str, batch: Batch) -> None:

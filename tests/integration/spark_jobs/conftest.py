@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from airflow_iceberg_compaction.documents import Batch, Plan, RewriteSection, RunResult, StepResult, TableNumbers
-from spark_jobs.jvm import Gateway
+from spark_jobs.jvm import Gateway, quoted
 from spark_jobs.maintain import carry_out
 
 if TYPE_CHECKING:
@@ -33,9 +33,16 @@ class Lake:
         self.folder = folder
         self.gateway = Gateway(spark)
 
-    def create(self, columns: str = "id bigint, name string, price double", *, by: str = "", **properties: str) -> str:
+    def create(
+        self,
+        columns: str = "id bigint, name string, price double",
+        *,
+        by: str = "",
+        prefix: str = "t",
+        **properties: str,
+    ) -> str:
         """A new table; returns its ``namespace.name``."""
-        name = f"{self.namespace}.t{uuid.uuid4().hex[:6]}"
+        name = f"{self.namespace}.{prefix}{uuid.uuid4().hex[:6]}"
         settings = {
             "format-version": "2",
             "write.delete.mode": "merge-on-read",
@@ -45,7 +52,9 @@ class Lake:
         }
         listed = ", ".join(f"'{key}'='{value}'" for key, value in settings.items())
         partitioned = f"PARTITIONED BY ({by})" if by else ""
-        self.spark.sql(f"CREATE TABLE lake.{name} ({columns}) USING iceberg {partitioned} TBLPROPERTIES ({listed})")
+        self.spark.sql(
+            f"CREATE TABLE lake.{quoted(name)} ({columns}) USING iceberg {partitioned} TBLPROPERTIES ({listed})"
+        )
         return name
 
     def fill(self, table: str, *, files: int = 6, rows: int = 50, start: int = 0) -> None:
@@ -54,7 +63,7 @@ class Lake:
             first = start + number * rows
             self.spark.range(first, first + rows, numPartitions=1).selectExpr(
                 "id", "concat('name-', id) as name", "id * 0.5D as price"
-            ).writeTo(f"lake.{table}").append()
+            ).writeTo(f"lake.{quoted(table)}").append()
 
     @property
     def iceberg_version(self) -> tuple[int, int]:
@@ -68,7 +77,9 @@ class Lake:
     def data_folder(self, table: str) -> Path:
         return Path("/" + self.iceberg(table).data_location.removeprefix("file:").lstrip("/"))
 
-    def equality_delete(self, table: str, column: str, values: Sequence[int], partition: str | None = None) -> None:
+    def equality_delete(
+        self, table: str, column: str, values: Sequence[int], partition: str | None = None, spec_id: int | None = None
+    ) -> None:
         """Commit an equality delete on a bigint column, as Flink would; Spark itself writes none."""
         import pyarrow as pa
         from pyarrow import parquet
@@ -80,7 +91,8 @@ class Lake:
         parquet.write_table(pa.table([pa.array(values, pa.int64())], schema=pa.schema([kind])), path)
         ids = self.spark.sparkContext._gateway.new_array(self.spark._jvm.int, 1)
         ids[0] = field_id
-        builder = self.spark._jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(loaded.java.spec())
+        spec = loaded.java.spec() if spec_id is None else loaded.java.specs().get(spec_id)
+        builder = self.spark._jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(spec)
         builder = builder.ofEqualityDeletes(ids).withPath(f"file:{path}").withFormat("parquet")
         builder = builder.withFileSizeInBytes(path.stat().st_size).withRecordCount(len(values))
         if partition is not None:

@@ -78,6 +78,21 @@ def test_rows_deleted_meanwhile_by_equality_stay_deleted(on_lake, filled) -> Non
     expect(on_lake, filled, plan, rows, configure=configure, attempts=1)
 
 
+def test_a_delete_of_the_old_spec_reaches_rows_that_move_to_a_new_one(on_lake) -> None:
+    """Equality deletes find files by spec: new files of another spec must not be published past one."""
+    table = on_lake.create(by="bucket(2, id)")
+    on_lake.fill(table)
+    on_lake.sql(f"ALTER TABLE lake.{table} REPLACE PARTITION FIELD bucket(2, id) WITH bucket(3, id)")
+    (bucket,) = on_lake.sql("SELECT lake.system.bucket(2, 7L)")[0]
+    plan = on_lake.plan(table)
+    rows = [row for row in on_lake.rows(table) if not row.startswith("(7,")]
+
+    def delete() -> None:
+        on_lake.equality_delete(table, "id", [7], f"id_bucket={bucket}", spec_id=0)
+
+    expect(on_lake, table, plan, rows, configure=while_it_runs("audited", delete), attempts=2)
+
+
 def test_equality_deletes_that_keep_coming_do_not_starve_a_batch(on_lake, filled) -> None:
     """Files as young as their commit lose to every such delete, so the second attempt makes them as old as their rows."""
     options = {"min-input-files": "2", "use-starting-sequence-number": "false"}
@@ -219,6 +234,29 @@ def test_an_unknown_commit_state_is_settled_by_the_stamp(on_lake, filled, monkey
     assert on_lake.files(filled) == 1
     # The files of the commit that did not land are gone, because they can never be published any more.
     assert data_files_on_disk(on_lake, filled) == live_files(on_lake, filled)
+
+
+def test_the_stamp_is_looked_for_until_the_catalog_is_back(on_lake, filled, monkeypatch) -> None:
+    from spark_jobs.jvm import Gateway, IcebergTable
+
+    commit, real_table, outage = unknown_state(on_lake, lands=True), Gateway.table, []
+
+    def lose_the_catalog(*given, **more):
+        outage.extend(("first look", "second look"))
+        return commit(*given, **more)
+
+    def table(self, identifier):
+        if outage:
+            raise RuntimeError(f"the catalog is down at the {outage.pop()}")
+        return real_table(self, identifier)
+
+    rows, plan = on_lake.rows(filled), on_lake.plan(filled)
+    monkeypatch.setattr(IcebergTable, "commit", lose_the_catalog)
+    monkeypatch.setattr(Gateway, "table", table)
+    code, result = on_lake.run(plan)
+    assert (code, [b.attempts for b in on_lake.step(result).batches]) == (0, [1])
+    monkeypatch.undo()
+    assert on_lake.rows(filled) == rows
 
 
 def test_a_commit_that_was_reported_lost_but_landed_keeps_its_files(on_lake, filled, monkeypatch) -> None:

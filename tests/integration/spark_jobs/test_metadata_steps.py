@@ -189,6 +189,26 @@ def test_too_many_orphans_are_not_deleted(on_lake, changes, setting) -> None:
     assert all(path.exists() for path in orphans)
 
 
+def test_nothing_is_deleted_beside_the_table_s_folder(on_lake) -> None:
+    """Data of this table may lie in a folder that it shares with others, even one whose name begins like its own."""
+    table = on_lake.create()
+    shared = on_lake.iceberg(table).location + "-shared"
+    on_lake.sql(f"ALTER TABLE lake.{table} SET TBLPROPERTIES ('write.data.path' = '{shared}')")
+    on_lake.fill(table, files=3)
+    theirs = Path("/" + shared.removeprefix("file:").lstrip("/")) / "theirs.parquet"
+    theirs.write_bytes(b"x")
+    own = Path("/" + on_lake.iceberg(table).location.removeprefix("file:").lstrip("/")) / "data" / "orphan.parquet"
+    own.parent.mkdir(exist_ok=True)
+    own.write_bytes(b"x")
+    for path in (theirs, own):
+        os.utime(path, (time.time() - 10 * 86400,) * 2)
+    code, result = on_lake.run(orphan_plan(on_lake, table, mode="delete"), sections=["orphans"])
+    step = on_lake.step(result, "orphans")
+    assert (code, step.numbers["orphan_files_found"], step.numbers["orphan_files_deleted"]) == (0, 2, 1)
+    assert theirs.exists()
+    assert not own.exists()
+
+
 def test_a_location_shared_with_another_table_is_refused(on_lake) -> None:
     table = on_lake.create()
     on_lake.fill(table, files=1)
@@ -204,3 +224,15 @@ def test_an_age_below_one_day_is_refused(on_lake) -> None:
     code, result = on_lake.run(orphan_plan(on_lake, table, older_than_ms=now_ms()), sections=["orphans"])
     assert code == 1
     assert "24 hours" in on_lake.step(result, "orphans").reason
+
+
+def test_two_snapshots_are_compared_as_they_were_and_not_as_the_table_is(on_lake) -> None:
+    from spark_jobs import compare
+    from spark_jobs.context import Context
+
+    table = on_lake.create(prefix="t-")
+    on_lake.fill(table, files=3)
+    context = Context(gateway=on_lake.gateway, plan=on_lake.plan(table), document=None)
+    (law, checksum) = compare.snapshots(context, "test", on_lake.iceberg(table).head())
+    assert (law.verdict, law.before, law.after) == ("violated", 100, 150)
+    assert checksum.verdict == "violated"

@@ -128,6 +128,12 @@ def test_short_texts_have_exact_bounds() -> None:
     assert verdicts(sides([[(1, "abc", 1.0)]], [[(1, "abd", 1.0)]]))["upper_bounds"] == "violated"
 
 
+@pytest.mark.parametrize(("old", "new"), [("z", "abcdefghijklmnop"), ("a", "abcdefghijklmnop"), ("", "q" * 16)])
+def test_a_short_bound_was_not_cut_so_a_long_one_is_another_value(old, new) -> None:
+    found = verdicts(sides([[(1, old, 1.0)]], [[(1, new, 1.0)]]))
+    assert found["lower_bounds"] == found["upper_bounds"] == "violated"
+
+
 def test_missing_statistics_are_never_read_as_held() -> None:
     group = sides([[(1, "x", 1.0)]], [[(1, "x", 1.0)]])
     bare = Side(COLUMNS)
@@ -196,3 +202,5 @@ def test_bounds_are_read_as_the_specification_writes_them(kind, raw, value) -> N
 
 def test_decimal_bounds_are_compared_as_numbers() -> None:
     assert decode("decimal(9, 2)", "ff38") == decode("decimal(20, 2)", "ffffff38")
+    long = 12345678901234567890123456789012345678
+    assert decode("decimal(38, 2)", f"{long:032x}") != decode("decimal(38, 2)", f"{long + 1:032x}")
