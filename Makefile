@@ -54,6 +54,11 @@ define test-job
 		.venv-$(1)/bin/python -m pytest -p no:cacheprovider tests/integration/spark_jobs tests/unit/spark_jobs
 endef
 
+.PHONY: test-s3
+test-s3: setup ## a run on a real S3 server, built once with Go into .venv
+	@test -x $(BIN)/versitygw || GOBIN=$(CURDIR)/$(BIN) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+	$(BIN)/python -m pytest tests/integration/catalogs/test_s3.py
+
 .PHONY: stress
 stress: setup ## 100 rounds of writers against a running rewrite, at most 30 minutes
 	$(BIN)/python tests/stress/concurrent_writers.py --rounds 100 --minutes 30
