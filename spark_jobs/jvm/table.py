@@ -199,16 +199,18 @@ class IcebergTable:
 
         Such files hold a partition of nulls; any spec with as many fields that is not all void lets them pass.
         """
+        no_order = ("variant", "geometry", "geography", "unknown")
+        columns = [f["id"] for f in self.schema()["fields"] if isinstance(f["type"], str) and f["type"] not in no_order]
         specs = self.gateway.java("java.util.HashMap")(self.java.specs())
         parser = self._class("PartitionSpecParser")
         for spec_id, spec in dict(self.java.specs()).items():
             fields = json.loads(parser.toJson(spec))["fields"]
-            if fields and not spec.isPartitioned():
-                column = next(iter(self.schema()["fields"]))["id"]
+            if fields and columns and not spec.isPartitioned():
                 stand_in = [
-                    {"name": f"p{n}", "transform": f"bucket[{n + 2}]", "source-id": column, "field-id": 1000 + n}
+                    {"name": f"{n}. of nothing", "transform": "void", "source-id": columns[0], "field-id": 1000 + n}
                     for n in range(len(fields))
                 ]
+                stand_in[0]["transform"] = "identity"
                 text = json.dumps({"spec-id": spec_id, "fields": stand_in})
                 specs.put(spec_id, parser.fromJson(self.java.schema(), text))
         return specs

@@ -166,9 +166,10 @@ def test_files_of_which_every_row_is_deleted_go(on_lake, version, audit) -> None
 
 def test_files_of_a_spec_without_any_field_left_are_rewritten(on_lake) -> None:
     """Dropping the only field of a v1 spec leaves a `void` one, and files with a partition of nulls."""
-    table = on_lake.create(by="bucket(2, id)", format_version="1")
-    on_lake.fill(table, files=2)
+    table = on_lake.create("price double, id bigint, name string", by="bucket(2, id), name", format_version="1")
+    on_lake.fill(table, files=2, rows=5)
     on_lake.sql(f"ALTER TABLE lake.{table} DROP PARTITION FIELD bucket(2, id)")
+    on_lake.sql(f"ALTER TABLE lake.{table} DROP PARTITION FIELD name")
     on_lake.fill(table, files=4, start=1000)
     assert set(verdicts(compact(on_lake, table))) == {"held"}
     assert on_lake.files(table) == 1
