@@ -6,7 +6,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.errors import ConflictError, RefusedError, UnknownCommitStateError
+from spark_jobs.errors import CatalogError, ConflictError, RefusedError, UnknownCommitStateError
 from spark_jobs.jvm.failures import CLEANABLE, first_line, is_missing_file, java_classes, translate
 from spark_jobs.jvm.values import DeleteInput, Group, InputFile, SnapshotFacts, each
 
@@ -242,7 +242,10 @@ class IcebergTable:
         chosen = self.gateway.java("java.util.HashSet")()
         for group in groups:
             chosen.add(group.java)
-        self.refresh()
+        try:
+            self.refresh()
+        except Exception as error:
+            raise CatalogError(f"the batch was not committed, the catalog is away: {first_line(error)}") from error
         if self.java.snapshot(snapshot_id) is None:
             raise ConflictError(f"snapshot {snapshot_id}, from which the batch was planned, was expired")
         try:
