@@ -288,7 +288,10 @@ class PolicyHeader(Strict):
         description="Folder URI of plans and results; may hold `${NAME}`. null: under AIRFLOW_HOME, or "
         "./.iceberg-compaction for the command line.",
     )
-    history: HistoryTable = Field("maintenance.history", description="Iceberg table of past runs; off: none.")
+    history: HistoryTable = Field(
+        "maintenance.history",
+        description="Iceberg table of past runs; off: none, and orphan files are looked for in every run.",
+    )
     prices: Prices = Prices.model_construct()
     profile: str = Field(
         "production", description="development, staging, production or one of `profiles`; may hold `${NAME}`."
