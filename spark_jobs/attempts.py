@@ -56,8 +56,9 @@ class Attempt:
         try:
             files = table.list_files(f"{self.destination}/")
         except RefusedError:
-            files = [self.inputs_file]
-        _remove(table, _record_last(path for path in files if _name(path) not in outputs))
+            files = []
+        left = [path for path in files if _name(path) not in outputs | {INPUTS}]
+        _remove(table, [*left, self.inputs_file])
 
     def abandon(self, table: IcebergTable, groups: Iterable[Group]) -> str:
         """Remove what this attempt wrote; why not, if it could not. Only for an attempt that was surely not published."""

@@ -57,7 +57,11 @@ def after_publish(
 
 def head_rows(table: IcebergTable, scope: str, published: SnapshotFacts, added: int, deleted: int) -> Law:
     """The parent is what others had committed by then: its rows and ours make the new head, and nothing else."""
-    table.refresh()
+    try:
+        table.refresh()
+    except Exception as error:
+        why = f"the catalog did not answer after the commit: {first_line(error)}"
+        return _not_checked("head_rows", scope, why, "after_publish")
     parent = None if published.parent_id is None else table.snapshot(published.parent_id)
     rows_then = None if parent is None else parent.number("total-records")
     rows_now = published.number("total-records")
@@ -170,10 +174,16 @@ def _lineage(context: Context, table: IcebergTable, scope: str, groups: Sequence
         before = checksum(rows, list(LINEAGE))
     # Iceberg's reader derives lineage from committed sequence numbers, which these files do not have yet: read the
     # columns as they are stored.
-    try:
-        after = checksum(gateway.spark.read.parquet(*paths), list(LINEAGE)) if paths else NOTHING
-    except Exception as error:  # Spark reads with Hadoop's clients, which a cluster on object storage may not have
-        return _not_checked("row_lineage", scope, f"the new files cannot be read without Iceberg: {first_line(error)}")
+    after = NOTHING
+    if paths:
+        try:
+            written = gateway.spark.read.parquet(*paths)
+        except Exception as error:  # Spark reads with Hadoop's clients, which a cluster on object storage may not have
+            why = f"the new files cannot be read without Iceberg: {first_line(error)}"
+            return _not_checked("row_lineage", scope, why)
+        if not set(LINEAGE) <= set(written.columns):
+            return _law("row_lineage", scope, str(before), None, ["the new files hold no row ids"], checked_before=True)
+        after = checksum(written, list(LINEAGE))
     wrong = [] if before == after else ["row ids or last-updated sequence numbers changed"]
     return _law("row_lineage", scope, str(before), str(after), wrong, checked_before=True)
 

@@ -15,19 +15,33 @@ if TYPE_CHECKING:
 
 def snapshots(context: Context, scope: str, published: SnapshotFacts) -> tuple[Law, ...]:
     """The rows of ``published`` are those of its parent; with `audit: checksum` so is their content."""
-    if published.parent_id is None or context.load_table().snapshot(published.parent_id) is None:
-        detail = "the snapshot before it is gone, so the two cannot be compared"
-        return (Law(name="rows", scope=scope, before=None, after=None, verdict="not_checked", checked="after_publish",
-                    detail=detail),)  # fmt: skip
+    parent = None if published.parent_id is None else context.load_table().snapshot(published.parent_id)
+    if parent is None:
+        return (_not_checked("rows", scope, "the snapshot before it is gone, so the two cannot be compared"),)
     # In SQL, because Spark 3.5 ignores the reader's option `versionAsOf` for a table.
     query = f"SELECT * FROM {quoted(f'{context.plan.catalog}.{context.plan.table}')} VERSION AS OF "
     old = context.gateway.spark.sql(f"{query}{published.parent_id}")
     new = context.gateway.spark.sql(f"{query}{published.snapshot_id}")
     before, after = old.count(), new.count()
     laws = [_law("rows", scope, before, after, published)]
-    if context.plan.rewrite.audit == "checksum" or before != after:
+    wanted = context.plan.rewrite.audit == "checksum" or before != after
+    if wanted and parent.schema_id != published.schema_id:
+        laws.append(_not_checked("checksum", scope, "the schema changed between the two snapshots"))
+    elif wanted:
         laws.append(_law("checksum", scope, str(checksum(old)), str(checksum(new)), published))
     return tuple(laws)
+
+
+def _not_checked(name: str, scope: str, detail: str) -> Law:
+    return Law(
+        name=name,
+        scope=scope,
+        before=None,
+        after=None,
+        verdict="not_checked",
+        checked="after_publish",
+        detail=detail,
+    )
 
 
 def _law(name: str, scope: str, before: object, after: object, published: SnapshotFacts) -> Law:

@@ -28,7 +28,9 @@ def publish(context: Context, table: IcebergTable, batch: Batch, attempt_id: str
         action.sort()
     else:
         action.binPack()
-    for key, value in batch.options.items():
+    # Files that move to another spec must be young, see rewrite.py; which ones do, only the action knows.
+    several_specs = {"use-starting-sequence-number": "false"} if table.has_several_specs else {}
+    for key, value in (dict(batch.options) | several_specs).items():
         action.option(key, value)
     for key, value in context.stamps("rewrite", **{BATCH_ID: batch.batch_id, ATTEMPT_ID: attempt_id}).items():
         action.snapshotProperty(key, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,10 @@ class IcebergTable:
                 return properties[key].rstrip("/")
         return f"{self.location.rstrip('/')}/data"
 
+    @property
+    def has_several_specs(self) -> bool:
+        return len(self.java.specs()) > 1
+
     def schema(self) -> dict[str, Any]:
         """The current schema as the specification's JSON."""
         return dict(json.loads(self._class("SchemaParser").toJson(self.java.schema())))
@@ -104,6 +109,7 @@ class IcebergTable:
             document.get("parent-snapshot-id"),
             int(document["timestamp-ms"]),
             document.get("summary", {}),
+            document.get("schema-id"),
         )
 
     # ------------------------------------------------------------------------------------------------------- planning
@@ -269,11 +275,14 @@ class IcebergTable:
     def list_files(self, prefix: str) -> list[str]:
         """Every file under ``prefix``; RefusedError when the table's storage cannot list."""
         try:
-            return [str(info.location()) for info in each(self.java.io().listPrefix(prefix))]
+            found = [str(info.location()) for info in each(self.java.io().listPrefix(prefix))]
         except Exception as error:
             if is_missing_file(error):
                 return []
             raise RefusedError(f"the table's FileIO cannot list {prefix} ({first_line(error)})") from error
+        # Some (ADLSFileIO) leave out the container that they were asked about.
+        container = re.match(r"[a-z0-9]+://[^/]+/", prefix)
+        return [path if container is None or ":" in path else container[0] + path.lstrip("/") for path in found]
 
     def write_text(self, path: str, text: str) -> None:
         self.gateway.write_stream(self.java.io().newOutputFile(path).createOrOverwrite(), text)

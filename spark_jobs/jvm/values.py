@@ -17,6 +17,7 @@ class SnapshotFacts:
     parent_id: int | None
     timestamp_ms: int
     summary: Mapping[str, str]
+    schema_id: int | None = None
 
     def number(self, key: str) -> int | None:
         text = self.summary.get(key)

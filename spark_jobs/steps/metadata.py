@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_iceberg_compaction.documents import Law
 from spark_jobs.context import BATCH_ID, CLOCK_SKEW_MS, PLAN_ID
-from spark_jobs.errors import ConflictError, UnknownCommitStateError
+from spark_jobs.errors import ConflictError, InputGoneError, JobError, UnknownCommitStateError
 from spark_jobs.jvm import translate
 from spark_jobs.progress import note
 
@@ -30,6 +30,7 @@ def commit(
     if done:
         return done
     for attempt in range(1, context.max_attempts + 1):
+        head = context.load_table().head()
         try:
             change(stamps)
             return _stamped(context, stamps)
@@ -41,6 +42,8 @@ def commit(
                     return done
             elif not isinstance(known, ConflictError):
                 raise known from error
+            elif isinstance(known, InputGoneError) and context.load_table().head() == head:
+                raise JobError(f"{known}; nobody committed anything, so the table is damaged") from error
             if attempt == context.max_attempts:
                 raise ConflictError(f"{known}; gave up after {attempt} attempts, the next run tries again") from error
             note(f"{name} attempt {attempt} lost a race: {known}")

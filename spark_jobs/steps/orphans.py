@@ -93,8 +93,14 @@ def _list(context: Context, table: IcebergTable, location: str, older_than_ms: i
         result = action.deleteWith(context.gateway.path_collector()).execute()
     except Exception as error:
         raise translate(error, f"orphan files of {context.plan.table} could not be listed") from error
-    found = (str(path) for path in each(result.orphanFileLocations()))
-    return [path for path in found if contains(location, path)]
+    found = [str(path) for path in each(result.orphanFileLocations())]
+    stray = next((path for path in found if not contains(location, path)), None)
+    if stray is not None:
+        raise RefusedError(
+            f"the table's FileIO lists {stray}, which is not below {location}, so nothing can be told from its list; add "
+            "Hadoop's client of that storage to `spark.packages`"
+        )
+    return found
 
 
 def _over_cap(table: IcebergTable, found: int, max_deletes: int, max_share: float) -> str:

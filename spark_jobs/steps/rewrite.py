@@ -176,6 +176,9 @@ class _Rewrite:
         head = table.head()
         expression = table.expression(batch.filter)
         groups = [] if head is None else _plan(table, expression, head.snapshot_id, section.strategy, batch)
+        if number > 1 and any(group.changes_spec for group in groups):
+            # Such groups must be young, and the fewer files are, the fewer deletes can beat them.
+            groups = [group for group in groups if group.changes_spec]
         context.at_stage("planned")
         if head is None or not groups:
             return BatchResult(
@@ -269,15 +272,9 @@ class _Rewrite:
             table.commit(groups, snapshot_id, stamps, as_old_as_start=as_old)
         except UnknownCommitStateError as error:
             # Whatever was written may be referenced: it stays, and the snapshot log decides.
-            for look in range(1, _LOOKS_FOR_STAMP + 1):
-                try:
-                    found = self._find(attempt.attempt_id)
-                except CatalogError as still_away:
-                    note(str(still_away))
-                    found = None
-                if found is not None:
-                    return found
-                self.context.back_off(look)
+            found = self._look_for(attempt.attempt_id)
+            if found is not None:
+                return found
             raise ConflictError(
                 f"{error}; no snapshot carries the batch's stamp so far, so it is planned again"
             ) from error
@@ -289,7 +286,7 @@ class _Rewrite:
                 return found
             self._abandon(table, attempt, groups)
             raise
-        found = self._find(attempt.attempt_id)
+        found = self._look_for(attempt.attempt_id)
         if found is None:
             raise JobError(
                 f"the commit of batch {attempt.batch_id} succeeded but no snapshot carries its stamp; "
@@ -301,6 +298,21 @@ class _Rewrite:
         reason = attempt.abandon(table, groups)
         if reason:
             note(reason)
+
+    def _look_for(self, attempt_id: str) -> SnapshotFacts | None:
+        """The snapshot of this attempt, looked for until a catalog that is away has had time to come back."""
+        for look in range(1, _LOOKS_FOR_STAMP + 1):
+            try:
+                found = self._find(attempt_id)
+            except CatalogError as away:
+                note(str(away))
+                if look == _LOOKS_FOR_STAMP:
+                    raise
+                found = None
+            if found is not None:
+                return found
+            self.context.back_off(look)
+        return None
 
     def _find(self, attempt_id: str) -> SnapshotFacts | None:
         table = self.context.load_table()

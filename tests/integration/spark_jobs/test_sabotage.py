@@ -164,3 +164,17 @@ def test_loose_statistics_of_an_input_are_settled_by_a_checksum(on_lake, victim)
     assert on_lake.rows(victim) == before
     (law,) = [law for law in step.laws if law.name == "lower_bounds"]
     assert "not exact" in law.detail
+
+
+def test_row_ids_that_are_lost_are_caught_before_publish(on_lake) -> None:
+    table = on_lake.create(format_version="3")
+    on_lake.fill(table)
+    head = on_lake.iceberg(table).head()
+    plan = on_lake.plan(table, rewrite={"audit": "checksum"})
+    code, result = on_lake.run(
+        plan, configure=sabotaged(lambda rows: rows.drop("_row_id", "_last_updated_sequence_number"))
+    )
+    step = on_lake.step(result)
+    assert code == 1
+    assert {law.name for law in step.laws if law.verdict == "violated"} == {"row_lineage"}, step.reason
+    assert on_lake.iceberg(table).head() == head
