@@ -167,6 +167,8 @@ def test_loose_statistics_of_an_input_are_settled_by_a_checksum(on_lake, victim)
 
 
 def test_row_ids_that_are_lost_are_caught_before_publish(on_lake) -> None:
+    if on_lake.spark.version < "4.1":
+        pytest.skip("before Spark 4.1 Iceberg itself refuses to write rows without their ids")
     table = on_lake.create(format_version="3")
     on_lake.fill(table)
     head = on_lake.iceberg(table).head()
