@@ -72,6 +72,7 @@ class Saboteur:
 
     def rewrite(self, group):
         jvm, spark = self.gateway._jvm, self.gateway.spark
+        self.gateway.activate(spark._jsparkSession)
         name = str(uuid.uuid4())
         cache = self.gateway._static("org.apache.iceberg.spark.SparkTableCache", "get")
         tasks = jvm.org.apache.iceberg.spark.ScanTaskSetManager.get()
