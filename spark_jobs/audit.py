@@ -318,6 +318,11 @@ def _applies(name: str, column: Column, group: GroupSides) -> bool:
     return True
 
 
+def not_checked(name: str, scope: str, detail: str, checked: Checked) -> Law:
+    """A law that nothing is known about, and why."""
+    return Law(name=name, scope=scope, before=None, after=None, verdict="not_checked", checked=checked, detail=detail)
+
+
 def settled(laws: Iterable[Law], checksum: Law) -> tuple[Law, ...]:
     """The laws once the data itself was compared: a checksum outranks statistics, in both directions."""
     verdicts = []

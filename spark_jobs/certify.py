@@ -61,13 +61,13 @@ def head_rows(table: IcebergTable, scope: str, published: SnapshotFacts, added: 
         table.refresh()
     except Exception as error:
         why = f"the catalog did not answer after the commit: {first_line(error)}"
-        return _not_checked("head_rows", scope, why, "after_publish")
+        return audit.not_checked("head_rows", scope, why, "after_publish")
     parent = None if published.parent_id is None else table.snapshot(published.parent_id)
     rows_then = None if parent is None else parent.number("total-records")
     rows_now = published.number("total-records")
     if rows_then is None or rows_now is None:
         detail = "the parent snapshot or the totals of the snapshot summary are gone"
-        return _not_checked("head_rows", scope, detail, "after_publish")
+        return audit.not_checked("head_rows", scope, detail, "after_publish")
     due = rows_then + added - deleted
     wrong = [] if due == rows_now else [f"{rows_then} rows before, {due} due, {rows_now} found"]
     return _law("head_rows", scope, due, rows_now, wrong)
@@ -163,14 +163,16 @@ def _checksum(context: Context, table: IcebergTable, scope: str, groups: Sequenc
 def _lineage(context: Context, table: IcebergTable, scope: str, groups: Sequence[Group]) -> Law:
     """Row ids and last-updated numbers of a v3 table survive the rewrite; only reading the data can tell."""
     if context.plan.rewrite.audit != "checksum":
-        return _not_checked("row_lineage", scope, "set `audit: checksum` to compare row ids")
+        return audit.not_checked("row_lineage", scope, "set `audit: checksum` to compare row ids", "before_publish")
     gateway = context.gateway
     paths = [f["file-path"] for g in groups for f in g.outputs]
     if {f["file-format"].lower() for g in groups for f in g.outputs} - {"parquet"}:
-        return _not_checked("row_lineage", scope, "row ids can be compared in Parquet files only")
+        return audit.not_checked(
+            "row_lineage", scope, "row ids can be compared in Parquet files only", "before_publish"
+        )
     with gateway.rows_of(table, gateway.tasks_of_inputs(groups)) as rows:
         if not set(LINEAGE) <= set(rows.columns):
-            return _not_checked("row_lineage", scope, "this Iceberg does not show row ids")
+            return audit.not_checked("row_lineage", scope, "this Iceberg does not show row ids", "before_publish")
         before = checksum(rows, list(LINEAGE))
     # Iceberg's reader derives lineage from committed sequence numbers, which these files do not have yet: read the
     # columns as they are stored.
@@ -180,16 +182,12 @@ def _lineage(context: Context, table: IcebergTable, scope: str, groups: Sequence
             written = gateway.spark.read.parquet(*paths)
         except Exception as error:  # Spark reads with Hadoop's clients, which a cluster on object storage may not have
             why = f"the new files cannot be read without Iceberg: {first_line(error)}"
-            return _not_checked("row_lineage", scope, why)
+            return audit.not_checked("row_lineage", scope, why, "before_publish")
         if not set(LINEAGE) <= set(written.columns):
             return _law("row_lineage", scope, str(before), None, ["the new files hold no row ids"], checked_before=True)
         after = checksum(written, list(LINEAGE))
     wrong = [] if before == after else ["row ids or last-updated sequence numbers changed"]
     return _law("row_lineage", scope, str(before), str(after), wrong, checked_before=True)
-
-
-def _not_checked(name: str, scope: str, detail: str, checked: audit.Checked = "before_publish") -> Law:
-    return Law(name=name, scope=scope, before=None, after=None, verdict="not_checked", checked=checked, detail=detail)
 
 
 def _law(name: str, scope: str, before: Any, after: Any, wrong: list[str], *, checked_before: bool = False) -> Law:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.documents import Law
+from spark_jobs.audit import not_checked
 from spark_jobs.checksum import checksum
 from spark_jobs.jvm import quoted
 
@@ -17,7 +18,8 @@ def snapshots(context: Context, scope: str, published: SnapshotFacts) -> tuple[L
     """The rows of ``published`` are those of its parent; with `audit: checksum` so is their content."""
     parent = None if published.parent_id is None else context.load_table().snapshot(published.parent_id)
     if parent is None:
-        return (_not_checked("rows", scope, "the snapshot before it is gone, so the two cannot be compared"),)
+        detail = "the snapshot before it is gone, so the two cannot be compared"
+        return (not_checked("rows", scope, detail, "after_publish"),)
     # In SQL, because Spark 3.5 ignores the reader's option `versionAsOf` for a table.
     query = f"SELECT * FROM {quoted(f'{context.plan.catalog}.{context.plan.table}')} VERSION AS OF "
     old = context.gateway.spark.sql(f"{query}{published.parent_id}")
@@ -26,22 +28,10 @@ def snapshots(context: Context, scope: str, published: SnapshotFacts) -> tuple[L
     laws = [_law("rows", scope, before, after, published)]
     wanted = context.plan.rewrite.audit == "checksum" or before != after
     if wanted and parent.schema_id != published.schema_id:
-        laws.append(_not_checked("checksum", scope, "the schema changed between the two snapshots"))
+        laws.append(not_checked("checksum", scope, "the schema changed between the two snapshots", "after_publish"))
     elif wanted:
         laws.append(_law("checksum", scope, str(checksum(old)), str(checksum(new)), published))
     return tuple(laws)
-
-
-def _not_checked(name: str, scope: str, detail: str) -> Law:
-    return Law(
-        name=name,
-        scope=scope,
-        before=None,
-        after=None,
-        verdict="not_checked",
-        checked="after_publish",
-        detail=detail,
-    )
 
 
 def _law(name: str, scope: str, before: object, after: object, published: SnapshotFacts) -> Law:

@@ -55,7 +55,10 @@ class Context:
         try:
             table = self.gateway.table(f"{self.plan.catalog}.{self.plan.table}")
         except Exception as error:
-            raise CatalogError(f"{self.plan.table} could not be loaded: {first_line(error)}") from error
+            raise CatalogError(
+                f"{self.plan.table} could not be loaded: {first_line(error)}; does it exist, and does the cluster reach the "
+                "catalog?"
+            ) from error
         if table.uuid != self.plan.table_uuid:
             raise RefusedError(
                 f"{self.plan.table} has uuid {table.uuid}, the plan was made for {self.plan.table_uuid}: the table was "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_iceberg_compaction.documents import Law, StepResult
 from spark_jobs import compare
+from spark_jobs.audit import not_checked
 from spark_jobs.jvm import each
 from spark_jobs.steps import metadata
 
@@ -51,13 +52,15 @@ def run(context: Context) -> StepResult:
         if context.plan.rewrite.audit == "checksum":
             laws += compare.snapshots(context, scope, snapshot)
         else:
-            laws.append(_not_counted(scope))
+            # Totals of a summary do not tell which rows deletes still hide; only counting them does.
+            detail = "rows behind delete files are counted with `audit: checksum` only"
+            laws.append(not_checked("rows", scope, detail, "after_publish"))
     gone = removed + rewritten - added
     broken = [law.detail for law in laws if law.verdict == "violated"]
     return StepResult(
         section="delete_files",
         outcome="failed" if broken else "succeeded" if snapshots or gone else "nothing_to_do",
-        reason="; ".join(broken) or ("" if gone else "Iceberg found no delete file to remove or to pack"),
+        reason="; ".join(broken or remarks) or ("" if gone else "Iceberg found no delete file to remove or to pack"),
         snapshots=tuple(s.snapshot_id for s in snapshots),
         duration_ms=int((time.monotonic() - started) * 1000),
         numbers={
@@ -68,17 +71,4 @@ def run(context: Context) -> StepResult:
         },
         laws=tuple(laws),
         remarks=tuple(remarks),
-    )
-
-
-def _not_counted(scope: str) -> Law:
-    """Totals of a summary do not tell which rows deletes still hide; only counting them does, and that reads the table."""
-    return Law(
-        name="rows",
-        scope=scope,
-        before=None,
-        after=None,
-        verdict="not_checked",
-        checked="after_publish",
-        detail="rows behind delete files are counted with `audit: checksum` only",
     )

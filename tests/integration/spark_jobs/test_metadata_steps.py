@@ -251,3 +251,30 @@ def test_snapshots_of_different_schemas_are_not_compared_by_content(on_lake) -> 
     laws = {law.name: law.verdict for law in on_lake.step(result, "delete_files").laws}
     assert code == 0
     assert laws == {"data_untouched": "held", "rows": "held", "checksum": "not_checked"}
+
+
+def test_dangling_deletes_that_are_left_alone_on_an_old_iceberg_are_said(on_lake) -> None:
+    def old(context):
+        context.gateway.__dict__["iceberg_version"] = "1.11.0"
+        return context
+
+    table = on_lake.create()
+    on_lake.fill(table, files=1)
+    plan = on_lake.plan(table, delete_files=DeleteFilesSection(remove_dangling=True))
+    code, result = on_lake.run(plan, sections=["delete_files"], configure=old)
+    step = on_lake.step(result, "delete_files")
+    assert (code, step.outcome) == (0, "nothing_to_do")
+    assert "Iceberg before 1.12" in step.reason
+
+
+def test_a_table_that_was_dropped_since_the_plan_is_named_without_a_traceback(on_lake, capfd) -> None:
+    table = on_lake.create()
+    on_lake.fill(table, files=2)
+    plan = on_lake.plan(table)
+    on_lake.sql(f"DROP TABLE lake.{table}")
+    code, result = on_lake.run(plan, sections=["rewrite"])
+    step = on_lake.step(result)
+    assert (code, step.outcome) == (1, "failed")
+    assert f"{table} could not be loaded" in step.reason
+    assert "does it exist" in step.reason
+    assert "Traceback" not in "".join(capfd.readouterr())
